@@ -1,0 +1,12 @@
+//! tenfill completes huge sparse tensors, streamed from disk within a fixed memory budget.
+
+pub mod kernel;
+pub mod manifold;
+pub mod shard;
+pub mod solver;
+pub mod synth;
+
+/// The smallest number of modes a tensor may have here.
+pub const MIN_ORDER: usize = 2;
+/// The largest number of modes a tensor may have here.
+pub const MAX_ORDER: usize = 8;

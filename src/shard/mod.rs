@@ -1,0 +1,5 @@
+//! The shard format.
+
+mod view;
+
+pub use view::{BlockView, Ids, Values};
