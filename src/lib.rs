@@ -1,10 +1,18 @@
 //! tenfill completes huge sparse tensors, streamed from disk within a fixed memory budget.
 
+pub mod budget;
+pub mod control;
+pub mod error;
 pub mod kernel;
 pub mod manifold;
 pub mod shard;
 pub mod solver;
+pub mod storage;
 pub mod synth;
+pub mod units;
+pub mod usage;
+
+pub use error::{Error, Result};
 
 /// The smallest number of modes a tensor may have here.
 pub const MIN_ORDER: usize = 2;

@@ -1,0 +1,345 @@
+//! The manifest: what a dataset holds, in JSON that people can read, with a checksum.
+
+use super::FORMAT_VERSION;
+use crate::error::{Error, IoContext, Result};
+use crate::storage::{Disk, write_atomic};
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+
+/// What an entry is used for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Split {
+    /// The model is fitted to these.
+    Train = 0,
+    /// Settings and the end of training are chosen on these.
+    Validation = 1,
+    /// The error that is reported comes from these.
+    Test = 2,
+}
+
+impl Split {
+    /// All splits, in the order of their numbers.
+    pub const ALL: [Split; 3] = [Split::Train, Split::Validation, Split::Test];
+
+    /// The name of its folder.
+    pub fn name(self) -> &'static str {
+        match self {
+            Split::Train => "train",
+            Split::Validation => "validation",
+            Split::Test => "test",
+        }
+    }
+}
+
+/// One file of entries.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ShardRecord {
+    /// Path within the dataset.
+    pub file: String,
+    /// Its number of entries.
+    pub entries: u64,
+    /// Its number of blocks.
+    pub blocks: u64,
+    /// Its length.
+    pub bytes: u64,
+    /// The first slice.
+    pub first: u32,
+    /// The last slice.
+    pub last: u32,
+    /// The checksum of its table, which holds those of its blocks.
+    pub table_crc32c: u32,
+}
+
+/// One split.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SplitRecord {
+    /// Its number of entries.
+    pub entries: u64,
+    /// Distinct indices of the first mode of the mode order.
+    pub slices: u64,
+    /// Distinct indices of all modes but the last.
+    pub fibres: u64,
+    /// Its files.
+    pub shards: Vec<ShardRecord>,
+}
+
+impl SplitRecord {
+    /// The length of all its files.
+    pub fn bytes(&self) -> u64 {
+        self.shards.iter().map(|shard| shard.bytes).sum()
+    }
+}
+
+/// Bins of a numeric or time mode: index = floor((x - origin) / width).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Bins {
+    /// Where bin 0 begins: the least value of the data. For times, seconds since 1970.
+    pub origin: f64,
+    /// The width of a bin. For times, seconds.
+    pub width: f64,
+    /// Whether the values are times.
+    pub time: bool,
+    /// How many units of the file's own numbers make a second (times only), e.g. 1000.
+    pub per_second: f64,
+}
+
+/// The file with a mode's labels.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LabelsFile {
+    /// Path within the dataset.
+    pub file: String,
+    /// Its length.
+    pub bytes: u64,
+    /// Its checksum.
+    pub crc32c: u32,
+}
+
+/// What the indices of a mode stand for.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+pub enum ModeKind {
+    /// Index i stands for the number i + base.
+    Range {
+        /// The number of index 0.
+        base: i64,
+    },
+    /// Integers that are no plain range, ascending.
+    Integers {
+        /// Where they are kept.
+        labels: LabelsFile,
+    },
+    /// Text, sorted: numbers by value first, then the rest by bytes.
+    Text {
+        /// Where it is kept.
+        labels: LabelsFile,
+    },
+    /// Intervals of numbers or times.
+    Bins(Bins),
+}
+
+/// How the mode's indices are used.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModeStatistics {
+    /// Indices with at least one train entry.
+    pub in_train: u64,
+    /// Indices with entries, but none in train: they cannot be learned.
+    pub only_held_out: u64,
+}
+
+/// One mode.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Mode {
+    /// Its name: the column's, or mode1, mode2, ...
+    pub name: String,
+    /// Its dimension.
+    pub dim: u32,
+    /// What its indices stand for.
+    #[serde(flatten)]
+    pub kind: ModeKind,
+    /// How they are used.
+    pub statistics: ModeStatistics,
+}
+
+/// Minimum, maximum, mean and the like of the train values.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ValueStatistics {
+    /// The least.
+    pub min: f64,
+    /// The largest.
+    pub max: f64,
+    /// The sum.
+    pub sum: f64,
+    /// The sum of squares.
+    pub sum_of_squares: f64,
+    /// The number of distinct values, up to 256; null where there are more.
+    pub distinct: Option<u32>,
+    #[serde(skip)]
+    seen: Vec<u64>,
+}
+
+impl Default for ValueStatistics {
+    fn default() -> Self {
+        ValueStatistics {
+            min: f64::MAX,
+            max: f64::MIN,
+            sum: 0.0,
+            sum_of_squares: 0.0,
+            distinct: Some(0),
+            seen: Vec::new(),
+        }
+    }
+}
+
+impl ValueStatistics {
+    /// Takes one more value.
+    pub fn add(&mut self, value: f64) {
+        self.min = self.min.min(value);
+        self.max = self.max.max(value);
+        self.sum += value;
+        self.sum_of_squares += value * value;
+        if let Some(distinct) = &mut self.distinct
+            && let Err(at) = self.seen.binary_search(&value.to_bits())
+        {
+            if *distinct == 256 {
+                self.distinct = None;
+                self.seen = Vec::new();
+            } else {
+                *distinct += 1;
+                self.seen.insert(at, value.to_bits());
+            }
+        }
+    }
+}
+
+/// Everything about a dataset but its entries and labels.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Manifest {
+    /// The version of the format.
+    pub format_version: u32,
+    /// The program that wrote it.
+    pub written_by: String,
+    /// The modes in the user's order.
+    pub modes: Vec<Mode>,
+    /// The name of the value column.
+    pub value: String,
+    /// Level l belongs to `modes[mode_order[l]]`.
+    pub mode_order: Vec<usize>,
+    /// Why this order, for people.
+    pub mode_order_reason: String,
+    /// Rows that fell on an entry that was there already.
+    pub duplicates: u64,
+    /// What was done with them.
+    pub duplicates_rule: String,
+    /// How the splits were made.
+    pub split_rule: String,
+    /// The train values.
+    pub values: ValueStatistics,
+    /// Train entries.
+    pub train: SplitRecord,
+    /// Validation entries.
+    pub validation: SplitRecord,
+    /// Test entries.
+    pub test: SplitRecord,
+}
+
+/// The manifest's file name.
+pub const FILE: &str = "manifest.json";
+/// The file begins with this, the checksum of all that follows the comma and line feed, and those.
+const BEGINS: &str = "{\n  \"crc32c\": \"";
+const BEGIN_LENGTH: usize = BEGINS.len() + 8 + "\",\n".len();
+
+impl Manifest {
+    /// The entries of a split.
+    pub fn split(&self, split: Split) -> &SplitRecord {
+        match split {
+            Split::Train => &self.train,
+            Split::Validation => &self.validation,
+            Split::Test => &self.test,
+        }
+    }
+
+    /// The dimensions in the user's order.
+    pub fn dims(&self) -> Vec<u32> {
+        self.modes.iter().map(|mode| mode.dim).collect()
+    }
+
+    /// The dimensions in level order.
+    pub fn level_dims(&self) -> Vec<u32> {
+        self.mode_order.iter().map(|&mode| self.modes[mode].dim).collect()
+    }
+
+    /// All shards' bytes over all entries.
+    pub fn bytes_per_entry(&self) -> f64 {
+        let (bytes, entries) = Split::ALL.iter().fold((0, 0), |(bytes, entries), &split| {
+            (bytes + self.split(split).bytes(), entries + self.split(split).entries)
+        });
+        if entries == 0 { 0.0 } else { bytes as f64 / entries as f64 }
+    }
+
+    /// Writes the manifest: the last file of a dataset.
+    pub fn write(&self, disk: &dyn Disk, directory: &Path) -> Result<()> {
+        let path = directory.join(FILE);
+        let body =
+            serde_json::to_string_pretty(self).map_err(std::io::Error::other).context("write", &path)?;
+        let rest = body.trim_start_matches(['{', '\n']).to_string() + "\n";
+        let text = format!("{BEGINS}{:08x}\",\n{rest}", crc32c::crc32c(rest.as_bytes()));
+        write_atomic(disk, &path, text.as_bytes())
+    }
+
+    /// Reads and checks the manifest of the dataset in `directory`.
+    pub fn read(directory: &Path) -> Result<Self> {
+        let path = directory.join(FILE);
+        if !path.is_file() {
+            return Err(if directory.is_dir() {
+                Error::input(directory, "this is no dataset of tenfill (there is no manifest.json in it)")
+            } else {
+                Error::input(directory, "there is no such dataset")
+            });
+        }
+        let bytes = std::fs::read(&path).context("read", &path)?;
+        Self::parse(&bytes, &path)
+    }
+
+    /// Parses a manifest's bytes; `path` is for the errors.
+    pub fn parse(bytes: &[u8], path: &Path) -> Result<Self> {
+        let flaw = |at: usize, what: &str| Error::corrupt(path, at as u64, what);
+        let Some((begin, rest)) = bytes.split_at_checked(BEGIN_LENGTH) else {
+            return Err(flaw(bytes.len(), "the manifest is cut short"));
+        };
+        let expected = format!("{BEGINS}{:08x}\",\n", crc32c::crc32c(rest));
+        if !begin.starts_with(BEGINS.as_bytes()) {
+            return Err(flaw(0, "this is no manifest of tenfill"));
+        }
+        if begin != expected.as_bytes() {
+            return Err(flaw(
+                BEGINS.len(),
+                "the checksum of the manifest does not match: it was cut or changed by hand",
+            ));
+        }
+        #[derive(Deserialize)]
+        struct Version {
+            format_version: u64,
+        }
+        let wrong =
+            |error: serde_json::Error| flaw(0, &format!("the manifest cannot be understood: {error}"));
+        let version: Version = serde_json::from_slice(bytes).map_err(wrong)?;
+        if version.format_version > u64::from(FORMAT_VERSION) {
+            return Err(Error::Newer {
+                file: path.into(),
+                found: version.format_version,
+                known: FORMAT_VERSION.into(),
+            });
+        }
+        let manifest: Manifest = serde_json::from_slice(bytes).map_err(wrong)?;
+        manifest.check().map_err(|what| flaw(0, &what))?;
+        Ok(manifest)
+    }
+
+    /// The rules that the rest of the program relies on.
+    fn check(&self) -> Result<(), String> {
+        let order = self.modes.len();
+        if !(crate::MIN_ORDER..=crate::MAX_ORDER).contains(&order) {
+            return Err(format!("{order} modes are not 2 to 8"));
+        }
+        let mut sorted = self.mode_order.clone();
+        sorted.sort_unstable();
+        if sorted != (0..order).collect::<Vec<_>>() {
+            return Err("the mode order is no permutation of the modes".into());
+        }
+        if self.modes.iter().any(|mode| mode.dim == 0) {
+            return Err("a mode has dimension 0".into());
+        }
+        for split in Split::ALL {
+            let record = self.split(split);
+            if record.shards.iter().map(|shard| shard.entries).sum::<u64>() != record.entries {
+                return Err(format!("the shards of {} do not add up to its entries", split.name()));
+            }
+            let inside = |file: &str| file.starts_with(&format!("{}/", split.name())) && !file.contains("..");
+            if record.shards.iter().any(|shard| !inside(&shard.file)) {
+                return Err("a shard lies outside the dataset".into());
+            }
+        }
+        Ok(())
+    }
+}

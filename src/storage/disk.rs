@@ -1,0 +1,79 @@
+//! The file system, as far as durable writing needs it.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::Path;
+
+/// A file that is being written, in order from its start.
+pub trait DiskFile: Write + Send {
+    /// Returns once everything written so far would survive a loss of power.
+    fn sync(&mut self) -> io::Result<()>;
+}
+
+/// What is done to a file system. Implementations must be safe to share.
+pub trait Disk: Send + Sync {
+    /// Creates (or empties) a file.
+    fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>>;
+    /// Renames a file or a directory over whatever `to` was (a directory must be absent or empty).
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+    /// Makes `a` and `b` trade places in one step.
+    fn exchange(&self, a: &Path, b: &Path) -> io::Result<()>;
+    /// Makes the names in a directory durable.
+    fn sync_dir(&self, path: &Path) -> io::Result<()>;
+    /// Creates a directory and its parents.
+    fn create_dir(&self, path: &Path) -> io::Result<()>;
+    /// Removes a file; one that is not there is no error.
+    fn remove_file(&self, path: &Path) -> io::Result<()>;
+    /// Removes a directory with all that is in it; one that is not there is no error.
+    fn remove_dir(&self, path: &Path) -> io::Result<()>;
+}
+
+/// The operating system's own.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct RealDisk;
+
+impl DiskFile for File {
+    fn sync(&mut self) -> io::Result<()> {
+        self.sync_all()
+    }
+}
+
+fn absent_is_fine(result: io::Result<()>) -> io::Result<()> {
+    match result {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}
+
+impl Disk for RealDisk {
+    fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+        Ok(Box::new(File::create(path)?))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::rename(from, to)
+    }
+
+    fn exchange(&self, a: &Path, b: &Path) -> io::Result<()> {
+        use rustix::fs::{CWD, RenameFlags, renameat_with};
+        Ok(renameat_with(CWD, a, CWD, b, RenameFlags::EXCHANGE)?)
+    }
+
+    fn sync_dir(&self, path: &Path) -> io::Result<()> {
+        // The parent of a bare name is the empty path.
+        let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+        File::open(path)?.sync_all()
+    }
+
+    fn create_dir(&self, path: &Path) -> io::Result<()> {
+        fs::create_dir_all(path)
+    }
+
+    fn remove_file(&self, path: &Path) -> io::Result<()> {
+        absent_is_fine(fs::remove_file(path))
+    }
+
+    fn remove_dir(&self, path: &Path) -> io::Result<()> {
+        absent_is_fine(fs::remove_dir_all(path))
+    }
+}

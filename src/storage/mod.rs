@@ -1,0 +1,17 @@
+//! Every file that matters is written through here: whole or absent, whatever happens.
+//!
+//! * [`Disk`]: the few operations of a file system that writing durably needs. [`RealDisk`] does
+//!   them; tests put a disk in its place that fails or loses power at a chosen moment.
+//! * [`AtomicFile`]: temporary name, write, sync, rename, sync the directory.
+//! * [`Staging`]: the same for a directory of files.
+//!
+//! Scratch files of the sort do not come here: they are unlinked while open, so nothing of them
+//! can stay behind.
+
+mod atomic;
+mod disk;
+mod staging;
+
+pub use atomic::{AtomicFile, write_atomic};
+pub use disk::{Disk, DiskFile, RealDisk};
+pub use staging::Staging;
