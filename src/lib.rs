@@ -3,10 +3,12 @@
 pub mod budget;
 pub mod control;
 pub mod error;
+pub mod ingest;
 pub mod kernel;
 pub mod manifold;
 pub mod shard;
 pub mod solver;
+pub mod sort;
 pub mod storage;
 pub mod synth;
 pub mod units;

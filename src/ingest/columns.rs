@@ -1,0 +1,331 @@
+//! Which columns are the modes, and which is the value: named, numbered, or guessed.
+
+use super::number::{parse_number, parse_time};
+use crate::{MAX_ORDER, MIN_ORDER};
+
+/// A column as the user gives it: a name of the header, or a number from 1.
+pub type ColumnRef = String;
+
+/// How a numeric mode is cut into bins.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Binning {
+    /// The width: seconds for times, else the column's own unit.
+    pub width: f64,
+    /// Whether the column holds times.
+    pub time: bool,
+}
+
+impl Binning {
+    /// From `7d`, `12h` (times) or `10`, `0.5` (numbers).
+    pub fn parse(text: &str) -> Result<Self, String> {
+        if let Some(width) = crate::units::parse_seconds(text) {
+            return Ok(Binning { width, time: true });
+        }
+        match text.trim().parse::<f64>() {
+            Ok(width) if width.is_finite() && width > 0.0 => Ok(Binning { width, time: false }),
+            _ => Err(format!(
+                "'{text}' is no width of a bin: write 7d or 12h for times, 10 or 0.5 for numbers"
+            )),
+        }
+    }
+}
+
+/// What the user said about columns.
+#[derive(Debug, Clone, Default)]
+pub struct ColumnRequest {
+    /// The modes.
+    pub modes: Option<Vec<ColumnRef>>,
+    /// The value.
+    pub value: Option<ColumnRef>,
+    /// Modes that are binned.
+    pub bins: Vec<(ColumnRef, Binning)>,
+    /// Whether a column of times is needed for the split, and which, if said.
+    pub time: Option<Option<ColumnRef>>,
+    /// Fixed dimensions: ids are indices then.
+    pub dims: Option<Vec<u32>>,
+    /// Whether indices begin at 0 rather than 1 (`.tns` files, and with fixed dimensions).
+    pub zero_based: bool,
+}
+
+/// What a file has to offer.
+#[derive(Debug, Clone, Default)]
+pub struct Columns {
+    /// The header, where there is one.
+    pub names: Option<Vec<String>>,
+    /// The number of columns.
+    pub count: usize,
+    /// A first row, to guess from; may be empty.
+    pub first: Vec<String>,
+    /// Whether this is FROSTT's format: 1-based indices, then the value.
+    pub tns: bool,
+}
+
+/// What the ids of a mode are.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum ModeRole {
+    /// Labels, kept in a dictionary.
+    Ids,
+    /// Indices: id - base, below dim where it is fixed.
+    Indices {
+        /// The id of index 0.
+        base: i64,
+        /// The fixed dimension.
+        dim: Option<u32>,
+    },
+    /// Numbers or times to be binned.
+    Bins(Binning),
+}
+
+/// One mode's column.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ModeColumn {
+    /// The mode's name.
+    pub name: String,
+    /// The column, from 0.
+    pub column: usize,
+    /// What its ids are.
+    pub role: ModeRole,
+}
+
+/// How to read the rows of one file.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FilePlan {
+    /// The modes in the user's order.
+    pub modes: Vec<ModeColumn>,
+    /// The value's column, from 0.
+    pub value: usize,
+    /// The value's name.
+    pub value_name: String,
+    /// The column of times for the split.
+    pub time: Option<usize>,
+    /// How many columns every row has.
+    pub count: usize,
+    /// What was guessed, for people.
+    pub guessed: Option<String>,
+}
+
+const VALUE_NAMES: [&str; 9] =
+    ["rating", "value", "stars", "score", "ratings", "val", "overall", "reading", "measurement"];
+const TIME_NAMES: [&str; 8] =
+    ["timestamp", "date", "time", "datetime", "ts", "unixtime", "unixreviewtime", "rating_timestamp"];
+const WEEK: Binning = Binning { width: 604_800.0, time: true };
+
+impl Columns {
+    fn name(&self, column: usize) -> String {
+        match &self.names {
+            Some(names) => names[column].clone(),
+            None if self.tns => format!("mode{}", column + 1),
+            None => format!("column{}", column + 1),
+        }
+    }
+
+    /// Finds a column by name, else by number.
+    fn find(&self, wanted: &str) -> Result<usize, String> {
+        if let Some(names) = &self.names
+            && let Some(column) = names.iter().position(|name| name == wanted)
+        {
+            return Ok(column);
+        }
+        match wanted.parse::<usize>() {
+            Ok(number) if (1..=self.count).contains(&number) => return Ok(number - 1),
+            Ok(_) => return Err(format!("there is no column {wanted}: the file has {}", self.count)),
+            Err(_) => {}
+        }
+        match &self.names {
+            Some(names) => {
+                Err(format!("there is no column '{wanted}': the columns are {}", names.join(", ")))
+            }
+            None => Err(format!(
+                "there is no column '{wanted}': the file has no header, so give numbers from 1 to {}",
+                self.count
+            )),
+        }
+    }
+
+    fn is_named(&self, column: usize, list: &[&str]) -> bool {
+        self.names.as_ref().is_some_and(|names| {
+            let plain = names[column].to_lowercase().replace([' ', '-'], "_");
+            list.contains(&plain.as_str())
+        })
+    }
+
+    fn first_number(&self, column: usize) -> Option<f64> {
+        parse_number(self.first.get(column)?.as_bytes())
+    }
+
+    /// Whether a column looks like times: by its name, or by what its first row has.
+    fn looks_like_time(&self, column: usize) -> bool {
+        if self.is_named(column, &TIME_NAMES) {
+            return true;
+        }
+        // Without names: a date, or seconds or milliseconds of the years 1990 to 2100.
+        let recent = |x: f64| (6e8..4.2e9).contains(&x) || (6e11..4.2e12).contains(&x);
+        self.names.is_none()
+            && self.first.get(column).is_some_and(|text| match parse_number(text.as_bytes()) {
+                Some(number) => recent(number),
+                None => parse_time(text).is_some(),
+            })
+    }
+
+    fn guess_value(&self, taken: &[usize]) -> Result<usize, String> {
+        let free: Vec<usize> = (0..self.count).filter(|column| !taken.contains(column)).collect();
+        if let Some(&column) = free.iter().find(|&&column| self.is_named(column, &VALUE_NAMES)) {
+            return Ok(column);
+        }
+        let numeric = |&column: &usize| self.first_number(column).is_some() && !self.looks_like_time(column);
+        if self.names.is_some() {
+            let mut candidates = free.iter().copied().filter(numeric);
+            if let (Some(column), None, false) = (candidates.next(), candidates.next(), taken.is_empty()) {
+                return Ok(column);
+            }
+            return Err(format!(
+                "which column is the value? name it with --value: the columns are {}",
+                (0..self.count).map(|column| self.name(column)).collect::<Vec<_>>().join(", ")
+            ));
+        }
+        free.into_iter()
+            .rev()
+            .find(numeric)
+            .ok_or_else(|| "no column holds numbers: name the value with --value".into())
+    }
+
+    /// Settles the columns of a file.
+    pub fn plan(&self, request: &ColumnRequest) -> Result<FilePlan, String> {
+        let value = match &request.value {
+            Some(name) => Some(self.find(name)?),
+            None => None,
+        };
+        let named = match &request.modes {
+            Some(names) => Some(names.iter().map(|name| self.find(name)).collect::<Result<Vec<_>, _>>()?),
+            None => None,
+        };
+        let guessing = value.is_none() || named.is_none();
+        let value = match value {
+            Some(value) => value,
+            None if self.tns => self.count - 1,
+            None => self.guess_value(named.as_deref().unwrap_or(&[]))?,
+        };
+        let guess_modes = named.is_none();
+        let modes = named.unwrap_or_else(|| (0..self.count).filter(|&column| column != value).collect());
+        self.check_modes(&modes, value)?;
+        if let Some(dims) = &request.dims
+            && dims.len() != modes.len()
+        {
+            return Err(format!("--dims gives {} dimensions for {} modes", dims.len(), modes.len()));
+        }
+        let mut bins = Vec::new();
+        for (name, binning) in &request.bins {
+            let column = self.find(name)?;
+            if !modes.contains(&column) {
+                return Err(format!("--bin names '{name}', which is none of the modes"));
+            }
+            bins.push((column, *binning));
+        }
+        let role = |position: usize, column: usize| {
+            let binned = bins.iter().find(|(binned, _)| *binned == column).map(|(_, binning)| *binning);
+            match (binned, &request.dims) {
+                (Some(binning), _) => ModeRole::Bins(binning),
+                (None, Some(dims)) => {
+                    ModeRole::Indices { base: i64::from(!request.zero_based), dim: Some(dims[position]) }
+                }
+                (None, None) if self.tns => {
+                    ModeRole::Indices { base: i64::from(!request.zero_based), dim: None }
+                }
+                (None, None) if guess_modes && self.looks_like_time(column) => ModeRole::Bins(WEEK),
+                (None, None) => ModeRole::Ids,
+            }
+        };
+        let modes: Vec<ModeColumn> = modes
+            .iter()
+            .enumerate()
+            .map(|(position, &column)| ModeColumn {
+                name: self.name(column),
+                column,
+                role: role(position, column),
+            })
+            .collect();
+        let time = match &request.time {
+            None => None,
+            Some(Some(name)) => Some(self.find(name)?),
+            Some(None) => {
+                let binned =
+                    modes.iter().find(|mode| matches!(mode.role, ModeRole::Bins(Binning { time: true, .. })));
+                let found = binned
+                    .map(|mode| mode.column)
+                    .or_else(|| (0..self.count).find(|&c| self.looks_like_time(c)));
+                Some(found.ok_or("--split time needs a column of times: name it with --time-column")?)
+            }
+        };
+        let guessed = (guessing && !self.tns).then(|| {
+            let show = |mode: &ModeColumn| match mode.role {
+                ModeRole::Bins(WEEK) => format!("{} (7-day bins)", mode.name),
+                _ => mode.name.clone(),
+            };
+            let modes = modes.iter().map(show).collect::<Vec<_>>().join(", ");
+            format!("taking {modes} as the modes and {} as the value", self.name(value))
+        });
+        Ok(FilePlan { modes, value, value_name: self.name(value), time, count: self.count, guessed })
+    }
+
+    fn check_modes(&self, modes: &[usize], value: usize) -> Result<(), String> {
+        if !(MIN_ORDER..=MAX_ORDER).contains(&modes.len()) {
+            let names = modes.iter().map(|&column| self.name(column)).collect::<Vec<_>>().join(", ");
+            return Err(format!("{} modes ({names}) are not 2 to 8: choose them with --modes", modes.len()));
+        }
+        if modes.contains(&value) {
+            return Err(format!("'{}' cannot be both a mode and the value", self.name(value)));
+        }
+        for (position, &mode) in modes.iter().enumerate() {
+            if modes[..position].iter().any(|&other| self.name(other) == self.name(mode)) {
+                return Err(format!("two modes have the name '{}'", self.name(mode)));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn columns(header: &str, first: &str) -> Columns {
+        let split = |line: &str| line.split(',').map(str::to_string).collect::<Vec<_>>();
+        let names = (!header.is_empty()).then(|| split(header));
+        Columns { names, count: split(first).len(), first: split(first), tns: false }
+    }
+
+    #[test]
+    fn the_usual_headers_are_guessed() {
+        let plan = columns("userId,movieId,rating,timestamp", "1,2,3.5,964982703")
+            .plan(&ColumnRequest::default())
+            .unwrap();
+        assert_eq!(plan.value, 2);
+        assert_eq!(plan.modes.iter().map(|mode| mode.column).collect::<Vec<_>>(), [0, 1, 3]);
+        assert_eq!(plan.modes[2].role, ModeRole::Bins(WEEK));
+        assert_eq!(plan.modes[0].role, ModeRole::Ids);
+        let plan = columns("", "196,242,3,881250949").plan(&ColumnRequest::default()).unwrap();
+        assert_eq!((plan.value, plan.modes.len()), (2, 3));
+        let plan = columns("i,j,k,value", "0,1,2,0.25").plan(&ColumnRequest::default()).unwrap();
+        assert_eq!((plan.value, plan.modes.len()), (3, 3));
+    }
+
+    #[test]
+    fn mistakes_get_a_sentence() {
+        let file = columns("userId,movieId,rating,timestamp", "1,2,3.5,964982703");
+        let request = |modes: &[&str], value: &str| ColumnRequest {
+            modes: Some(modes.iter().map(|m| m.to_string()).collect()),
+            value: Some(value.into()),
+            ..Default::default()
+        };
+        for (modes, value, what) in [
+            (&["user", "movieId"][..], "rating", "the columns are userId, movieId, rating, timestamp"),
+            (&["userId", "userId"], "rating", "two modes have the name 'userId'"),
+            (&["userId", "rating"], "rating", "both a mode and the value"),
+            (&["userId"], "rating", "not 2 to 8"),
+            (&["1", "9"], "rating", "there is no column 9: the file has 4"),
+        ] {
+            let error = file.plan(&request(modes, value)).unwrap_err();
+            assert!(error.contains(what), "{error}");
+        }
+    }
+}

@@ -1,0 +1,21 @@
+//! Text and Parquet in, rows of ids and values out; knows nothing of shards.
+//!
+//! The way of a row: [`source`] opens the file (plain, gzip, zstd, standard input), [`dialect`]
+//! finds how its fields are separated, [`columns`] which of them are modes and which the value,
+//! [`text`] and [`parquet`] turn them into a [`RowBatch`], and [`dictionary`] gives ids numbers.
+
+pub mod columns;
+pub mod dialect;
+pub mod dictionary;
+pub mod number;
+pub mod parquet;
+pub mod reader;
+pub mod rows;
+pub mod sketch;
+pub mod source;
+pub mod text;
+
+pub use columns::{Binning, ColumnRef, ColumnRequest, FilePlan, ModeColumn, ModeRole};
+pub use dictionary::{Collected, Dictionary};
+pub use reader::{Format, ReadOptions, open, read_rows};
+pub use rows::{BadRow, Cell, ModeCells, RowBatch};

@@ -1,0 +1,339 @@
+//! Parquet to rows: one file or a directory of parts.
+
+use super::columns::{Columns, FilePlan, ModeRole};
+use super::number::{parse_integer, parse_number, parse_time};
+use super::rows::{Cell, ModeCells, RowBatch};
+use super::text::{check_index, shown};
+use crate::error::{Error, IoContext, Result};
+use arrow_array::cast::AsArray;
+use arrow_array::types::*;
+use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_schema::{DataType, TimeUnit};
+use parquet::arrow::ProjectionMask;
+use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+const MAGIC: &[u8; 4] = b"PAR1";
+const BATCH_ROWS: usize = 1 << 15;
+
+/// Whether a file begins as Parquet does.
+pub fn is_parquet(path: &Path) -> bool {
+    use std::io::Read;
+    let mut magic = [0; 4];
+    File::open(path).is_ok_and(|mut file| file.read_exact(&mut magic).is_ok()) && &magic == MAGIC
+}
+
+/// The parts in a directory, sorted by name; hidden and marker files (`_SUCCESS`) are left out.
+pub fn parts(directory: &Path) -> Result<Vec<PathBuf>> {
+    let mut parts = Vec::new();
+    for entry in std::fs::read_dir(directory).context("read", directory)? {
+        let path = entry.context("read", directory)?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy().to_string();
+        if path.is_file() && !name.starts_with(['_', '.']) && is_parquet(&path) {
+            parts.push(path);
+        }
+    }
+    parts.sort();
+    if parts.is_empty() {
+        return Err(Error::input(directory, "there is no Parquet file in this directory"));
+    }
+    Ok(parts)
+}
+
+fn builder(path: &Path) -> Result<ParquetRecordBatchReaderBuilder<File>> {
+    let file = File::open(path).context("open", path)?;
+    ParquetRecordBatchReaderBuilder::try_new(file).map_err(|error| {
+        Error::input(path, format!("this Parquet file cannot be read ({error}): fetch it again"))
+    })
+}
+
+/// The columns of a file, with the first row to guess from.
+pub fn columns(path: &Path) -> Result<Columns> {
+    let builder = builder(path)?;
+    let names: Vec<String> = builder.schema().fields().iter().map(|field| field.name().clone()).collect();
+    let mut first = vec![String::new(); names.len()];
+    let mut reader = builder.with_batch_size(1).build().map_err(|error| damaged(path, &error.to_string()))?;
+    if let Some(Ok(batch)) = reader.next() {
+        for (text, column) in first.iter_mut().zip(batch.columns()) {
+            *text = match Column::of(column, "", path) {
+                Ok(Column::Integers(values)) => {
+                    values.first().map_or(String::new(), |value| value.to_string())
+                }
+                Ok(Column::Floats(values)) => values.first().map_or(String::new(), |value| value.to_string()),
+                Ok(Column::Times(values)) => {
+                    values.first().map_or(String::new(), |&at| super::number::format_time(at))
+                }
+                Ok(Column::Text(values)) => values.first().map_or(String::new(), |value| value.to_string()),
+                Err(_) => String::new(),
+            };
+        }
+    }
+    Ok(Columns { count: names.len(), names: Some(names), first, tns: false })
+}
+
+fn damaged(path: &Path, error: &str) -> Error {
+    Error::input(path, format!("this Parquet file is damaged ({error}): fetch it again"))
+}
+
+/// The values of one column, of whichever type.
+enum Column<'b> {
+    Integers(Vec<i64>),
+    Floats(Vec<f64>),
+    /// Seconds since 1970.
+    Times(Vec<f64>),
+    Text(Vec<&'b str>),
+}
+
+impl<'b> Column<'b> {
+    fn of(array: &'b ArrayRef, name: &str, path: &Path) -> Result<Self> {
+        macro_rules! integers {
+            ($kind:ty) => {
+                Column::Integers(
+                    array.as_primitive::<$kind>().values().iter().map(|&value| value as i64).collect(),
+                )
+            };
+        }
+        macro_rules! times {
+            ($kind:ty, $scale:expr) => {
+                Column::Times(
+                    array
+                        .as_primitive::<$kind>()
+                        .values()
+                        .iter()
+                        .map(|&value| value as f64 * $scale)
+                        .collect(),
+                )
+            };
+        }
+        Ok(match array.data_type() {
+            DataType::Int8 => integers!(Int8Type),
+            DataType::Int16 => integers!(Int16Type),
+            DataType::Int32 => integers!(Int32Type),
+            DataType::Int64 => integers!(Int64Type),
+            DataType::UInt8 => integers!(UInt8Type),
+            DataType::UInt16 => integers!(UInt16Type),
+            DataType::UInt32 => integers!(UInt32Type),
+            DataType::UInt64 => {
+                let values = array.as_primitive::<UInt64Type>().values();
+                if values.iter().any(|&value| value > i64::MAX as u64) {
+                    return Err(Error::input(path, format!("column '{name}' holds integers above 2^63")));
+                }
+                integers!(UInt64Type)
+            }
+            DataType::Float32 => Column::Floats(
+                array.as_primitive::<Float32Type>().values().iter().map(|&v| f64::from(v)).collect(),
+            ),
+            DataType::Float64 => Column::Floats(array.as_primitive::<Float64Type>().values().to_vec()),
+            DataType::Timestamp(TimeUnit::Second, _) => times!(TimestampSecondType, 1.0),
+            DataType::Timestamp(TimeUnit::Millisecond, _) => times!(TimestampMillisecondType, 1e-3),
+            DataType::Timestamp(TimeUnit::Microsecond, _) => times!(TimestampMicrosecondType, 1e-6),
+            DataType::Timestamp(TimeUnit::Nanosecond, _) => times!(TimestampNanosecondType, 1e-9),
+            DataType::Date32 => times!(Date32Type, 86_400.0),
+            DataType::Date64 => times!(Date64Type, 1e-3),
+            DataType::Utf8 => {
+                Column::Text(array.as_string::<i32>().iter().map(Option::unwrap_or_default).collect())
+            }
+            DataType::LargeUtf8 => {
+                Column::Text(array.as_string::<i64>().iter().map(Option::unwrap_or_default).collect())
+            }
+            DataType::Utf8View => {
+                Column::Text(array.as_string_view().iter().map(Option::unwrap_or_default).collect())
+            }
+            other => {
+                let what = format!(
+                    "column '{name}' has the type {other}: integers, floats, text and times can be used"
+                );
+                return Err(Error::input(path, what));
+            }
+        })
+    }
+
+    /// Cell `row` as it would stand in a text file.
+    fn text(&self, row: usize) -> String {
+        match self {
+            Column::Integers(values) => values[row].to_string(),
+            Column::Floats(values) => values[row].to_string(),
+            Column::Times(values) => super::number::format_time(values[row]),
+            Column::Text(values) => values[row].to_string(),
+        }
+    }
+
+    fn number(&self, row: usize) -> Option<f64> {
+        match self {
+            Column::Integers(values) => Some(values[row] as f64),
+            Column::Floats(values) | Column::Times(values) => Some(values[row]),
+            Column::Text(values) => parse_number(values[row].as_bytes()),
+        }
+    }
+}
+
+/// Reads one file's rows, a batch at a time.
+pub struct Parts {
+    reader: ParquetRecordBatchReader,
+    path: PathBuf,
+    plan: FilePlan,
+    /// For each wanted column of the file, its place in the projection.
+    place: Vec<Option<usize>>,
+    row: u64,
+}
+
+impl Parts {
+    /// Opens a file for a plan.
+    pub fn open(path: &Path, plan: &FilePlan) -> Result<Self> {
+        let builder = builder(path)?;
+        let mut wanted: Vec<usize> = plan.modes.iter().map(|mode| mode.column).collect();
+        wanted.push(plan.value);
+        wanted.extend(plan.time);
+        wanted.sort_unstable();
+        wanted.dedup();
+        let mut place = vec![None; plan.count];
+        wanted.iter().enumerate().for_each(|(position, &column)| place[column] = Some(position));
+        let mask = ProjectionMask::roots(builder.parquet_schema(), wanted);
+        let reader = builder.with_projection(mask).with_batch_size(BATCH_ROWS).build();
+        let reader = reader.map_err(|error| damaged(path, &error.to_string()))?;
+        Ok(Parts { reader, path: path.into(), plan: plan.clone(), place, row: 0 })
+    }
+
+    /// The next rows; `None` at the end.
+    pub fn next(&mut self) -> Result<Option<RowBatch>> {
+        match self.reader.next() {
+            None => Ok(None),
+            Some(Ok(batch)) => self.rows(&batch).map(Some),
+            Some(Err(error)) => Err(damaged(&self.path, &error.to_string())),
+        }
+    }
+
+    fn column<'b>(&self, batch: &'b RecordBatch, column: usize, name: &str) -> Result<Column<'b>> {
+        let array = batch.column(self.place[column].unwrap_or(0));
+        if array.null_count() > 0 {
+            let at = (0..array.len()).find(|&row| array.is_null(row)).unwrap_or(0);
+            return Err(Error::Row {
+                file: self.path.clone(),
+                line: self.row + at as u64 + 1,
+                what: format!("{name} is null: a missing entry is left out of the file, not written as null"),
+            });
+        }
+        Column::of(array, name, &self.path)
+    }
+
+    fn rows(&mut self, batch: &RecordBatch) -> Result<RowBatch> {
+        let mut out = RowBatch::default();
+        let value = self.column(batch, self.plan.value, &self.plan.value_name)?;
+        if let Column::Times(_) = value {
+            let what = format!("the value '{}' is a time, not a number", self.plan.value_name);
+            return Err(Error::input(&self.path, what));
+        }
+        let time = self.plan.time.map(|column| self.column(batch, column, "the time")).transpose()?;
+        let mut modes = Vec::new();
+        for mode in &self.plan.modes {
+            modes.push((mode, self.column(batch, mode.column, &mode.name)?));
+            out.modes.push(match mode.role {
+                ModeRole::Bins(_) => ModeCells::Numbers(Vec::with_capacity(batch.num_rows())),
+                _ => ModeCells::Ids(Vec::with_capacity(batch.num_rows())),
+            });
+        }
+        for row in 0..batch.num_rows() {
+            let rows = out.len();
+            if let Err(what) = take_row(&self.plan, &modes, &value, time.as_ref(), row, &mut out) {
+                out.reject(rows, self.row + row as u64 + 1, what);
+            }
+        }
+        self.row += batch.num_rows() as u64;
+        Ok(out)
+    }
+}
+
+fn take_row(
+    plan: &FilePlan,
+    modes: &[(&super::columns::ModeColumn, Column<'_>)],
+    value: &Column<'_>,
+    time: Option<&Column<'_>>,
+    row: usize,
+    out: &mut RowBatch,
+) -> Result<(), String> {
+    for (position, (mode, column)) in modes.iter().enumerate() {
+        let cell = match mode.role {
+            ModeRole::Bins(binning) => {
+                let number =
+                    if binning.time { moment(column, row, out)? } else { finite(column, row, &mode.name)? };
+                if let ModeCells::Numbers(numbers) = &mut out.modes[position] {
+                    numbers.push(number);
+                }
+                continue;
+            }
+            ModeRole::Indices { base, dim } => match column {
+                Column::Integers(values) => Cell::Integer(check_index(values[row], base, dim, &mode.name)?),
+                _ => {
+                    return Err(format!(
+                        "{} is {}, not an index",
+                        mode.name,
+                        shown(column.text(row).as_bytes())
+                    ));
+                }
+            },
+            ModeRole::Ids => match column {
+                Column::Integers(values) if values[row].unsigned_abs() < 1_000_000_000_000_000_000 => {
+                    Cell::Integer(values[row])
+                }
+                Column::Floats(values) if !values[row].is_finite() => {
+                    return Err(format!("{} is {}", mode.name, values[row]));
+                }
+                _ => {
+                    let text = column.text(row);
+                    if text.is_empty() {
+                        return Err(format!("{} is empty", mode.name));
+                    }
+                    match parse_integer(text.as_bytes()) {
+                        Some(id) => Cell::Integer(id),
+                        None => {
+                            let start = out.text.len() as u32;
+                            out.text.extend_from_slice(text.as_bytes());
+                            Cell::Text { start, length: text.len() as u32 }
+                        }
+                    }
+                }
+            },
+        };
+        if let ModeCells::Ids(cells) = &mut out.modes[position] {
+            cells.push(cell);
+        }
+    }
+    if let Some(column) = time {
+        let at = moment(column, row, out)?;
+        out.times.push(at);
+    }
+    out.values.push(finite(value, row, &plan.value_name)?);
+    Ok(())
+}
+
+fn finite(column: &Column<'_>, row: usize, name: &str) -> Result<f64, String> {
+    match column.number(row) {
+        Some(number) if number.is_finite() => Ok(number),
+        Some(_) => Err(format!("{name} is {}, which is no finite number", column.text(row))),
+        None => Err(format!("{name} is {}, which is no number", shown(column.text(row).as_bytes()))),
+    }
+}
+
+/// A time in seconds, or in the unit of the file's own numbers.
+fn moment(column: &Column<'_>, row: usize, out: &mut RowBatch) -> Result<f64, String> {
+    match column {
+        Column::Times(values) => {
+            out.saw_dates = true;
+            Ok(values[row])
+        }
+        Column::Text(values) if parse_number(values[row].as_bytes()).is_none() => {
+            out.saw_dates = true;
+            parse_time(values[row]).ok_or_else(|| {
+                format!(
+                    "{} is neither a number of seconds nor an ISO-8601 date",
+                    shown(values[row].as_bytes())
+                )
+            })
+        }
+        _ => {
+            out.saw_numbers = true;
+            finite(column, row, "the time")
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! Reads a file's rows in order: one thread cuts the input, the others parse.
+
+use super::columns::{ColumnRequest, Columns, FilePlan};
+use super::dialect::{self, Delimiter, DialectRequest};
+use super::parquet;
+use super::rows::RowBatch;
+use super::source::{self, BytesRead, display_name, is_stdin, plain_name};
+use super::text::{Chunks, Parser};
+use crate::control::Control;
+use crate::error::{Error, Result};
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+
+/// What kind of file an input is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// Delimited text.
+    Text,
+    /// FROSTT's `.tns`.
+    Tns,
+    /// Parquet.
+    Parquet,
+}
+
+/// How inputs are read.
+#[derive(Debug, Clone)]
+pub struct ReadOptions {
+    /// The format; found from the name and the first bytes where not given.
+    pub format: Option<Format>,
+    /// The dialect of text, where given.
+    pub dialect: DialectRequest,
+    /// Columns.
+    pub columns: ColumnRequest,
+    /// Threads that parse.
+    pub threads: usize,
+    /// Bytes of text that a thread gets at a time.
+    pub chunk: usize,
+}
+
+/// An input whose beginning has been looked at.
+pub struct Input {
+    path: PathBuf,
+    plan: FilePlan,
+    kind: Kind,
+}
+
+enum Kind {
+    Parquet(Vec<PathBuf>),
+    Text {
+        stream: Box<dyn Read + Send>,
+        begun: Vec<u8>,
+        read: BytesRead,
+        delimiter: Delimiter,
+        header: bool,
+        tns: bool,
+    },
+}
+
+impl Input {
+    /// How its rows will be read.
+    pub fn plan(&self) -> &FilePlan {
+        &self.plan
+    }
+}
+
+/// How many bytes an input has on disk; 0 for standard input.
+pub fn input_bytes(path: &Path) -> u64 {
+    if is_stdin(path) {
+        return 0;
+    }
+    if path.is_dir() {
+        return parquet::parts(path).map_or(0, |parts| parts.iter().map(|part| input_bytes(part)).sum());
+    }
+    std::fs::metadata(path).map_or(0, |data| data.len())
+}
+
+/// Looks at an input's beginning and settles how to read it.
+pub fn open(path: &Path, options: &ReadOptions) -> Result<Input> {
+    let name = display_name(path);
+    let settle = |columns: &Columns| columns.plan(&options.columns).map_err(|what| Error::input(&name, what));
+    let wants_parquet = options.format == Some(Format::Parquet)
+        || options.format.is_none() && !is_stdin(path) && (path.is_dir() || parquet::is_parquet(path));
+    if wants_parquet {
+        if is_stdin(path) {
+            return Err(Error::input(name, "Parquet cannot be read from standard input: give a file"));
+        }
+        let parts = if path.is_dir() { parquet::parts(path)? } else { vec![path.to_path_buf()] };
+        let columns = parquet::columns(&parts[0])?;
+        for part in &parts[1..] {
+            if parquet::columns(part)?.names != columns.names {
+                return Err(Error::input(part, "this part has other columns than the first one"));
+            }
+        }
+        return Ok(Input { path: path.into(), plan: settle(&columns)?, kind: Kind::Parquet(parts) });
+    }
+    let read = BytesRead::default();
+    let mut stream = source::open(path, read.clone())?;
+    let mut begun = Vec::new();
+    (&mut stream).take(1 << 16).read_to_end(&mut begun).map_err(|error| source::read_error(path, error))?;
+    let tns =
+        options.format == Some(Format::Tns) || options.format.is_none() && plain_name(path).ends_with(".tns");
+    let text = begun.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&begun);
+    if memchr::memchr(0, text).is_some() {
+        return Err(Error::input(name, "this is a binary file, not text (nor Parquet, gzip or zstd)"));
+    }
+    let whole = begun.len() < 1 << 16;
+    let mut lines: Vec<&[u8]> = text.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii_end).collect();
+    if !whole && lines.len() > 1 {
+        lines.pop(); // the last line is cut
+    }
+    lines.retain(|line| !line.is_empty() && !(tns && line.trim_ascii_start().starts_with(b"#")));
+    lines.truncate(20);
+    let request = if tns {
+        DialectRequest {
+            delimiter: options.dialect.delimiter.or(Some(Delimiter::Blanks)),
+            header: Some(false),
+        }
+    } else {
+        options.dialect
+    };
+    let found = dialect::detect(&lines, request).map_err(|what| Error::input(&name, what))?;
+    if whole && found.first.is_empty() {
+        return Err(Error::input(name, "the file has a header but no rows"));
+    }
+    let columns = Columns { names: found.header.clone(), count: found.columns, first: found.first, tns };
+    let plan = settle(&columns)?;
+    let header = found.header.is_some();
+    let kind = Kind::Text { stream, begun, read, delimiter: found.delimiter, header, tns };
+    Ok(Input { path: path.into(), plan, kind })
+}
+
+/// Gives all rows of an input to `each`, in order.
+pub fn read_rows(
+    input: Input,
+    options: &ReadOptions,
+    control: &Control,
+    mut each: impl FnMut(RowBatch) -> Result<()>,
+) -> Result<()> {
+    match input.kind {
+        Kind::Parquet(parts) => {
+            let mut before = 0;
+            for path in parts {
+                let mut reader = parquet::Parts::open(&path, &input.plan)?;
+                while let Some(mut batch) = reader.next()? {
+                    control.check()?;
+                    batch.input_bytes = before;
+                    each(batch)?;
+                }
+                before += input_bytes(&path);
+            }
+            Ok(())
+        }
+        Kind::Text { stream, begun, read, delimiter, header, tns } => {
+            let name = display_name(&input.path);
+            let chunks = Chunks::new(stream, name, begun, options.chunk, delimiter);
+            let parser = Parser::new(&input.plan, delimiter, header, tns);
+            read_text(chunks, parser, read, options.threads.max(1), control, each)
+        }
+    }
+}
+
+fn read_text(
+    mut chunks: Chunks,
+    parser: Parser,
+    read: BytesRead,
+    threads: usize,
+    control: &Control,
+    mut each: impl FnMut(RowBatch) -> Result<()>,
+) -> Result<()> {
+    let (give, take) = crossbeam_channel::bounded(threads);
+    let (give_rows, take_rows) = crossbeam_channel::bounded(threads);
+    std::thread::scope(|scope| {
+        let cutter = scope.spawn(move || -> Result<()> {
+            let mut number = 0u64;
+            while let Some(mut chunk) = chunks.next()? {
+                chunk.input_bytes = read.load(Ordering::Relaxed);
+                if give.send((number, chunk)).is_err() {
+                    break; // the other side has met an error
+                }
+                number += 1;
+            }
+            Ok(())
+        });
+        for _ in 0..threads {
+            let (take, give_rows, parser) = (take.clone(), give_rows.clone(), parser.clone());
+            scope.spawn(move || {
+                for (number, chunk) in take {
+                    if give_rows.send((number, parser.parse(chunk))).is_err() {
+                        break;
+                    }
+                }
+            });
+        }
+        drop((take, give_rows));
+        // Threads finish out of order; rows are handed on in order.
+        let mut waiting = BTreeMap::new();
+        let mut next = 0;
+        let mut result = Ok(());
+        for (number, batch) in take_rows.iter() {
+            waiting.insert(number, batch);
+            while let Some(batch) = waiting.remove(&next) {
+                next += 1;
+                result = control.check().and_then(|()| each(batch));
+                if result.is_err() {
+                    break;
+                }
+            }
+            if result.is_err() {
+                break;
+            }
+        }
+        drop(take_rows);
+        let cut = cutter.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        result.and(cut)
+    })
+}

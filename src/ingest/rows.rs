@@ -1,0 +1,88 @@
+//! A batch of rows on its way from a file to the dictionaries.
+
+/// An id as it stood in the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cell {
+    /// A canonical integer.
+    Integer(i64),
+    /// Anything else: a stretch of the batch's text.
+    Text {
+        /// Where it begins.
+        start: u32,
+        /// Its length in bytes.
+        length: u32,
+    },
+}
+
+/// The cells of one mode.
+#[derive(Debug, Clone)]
+pub enum ModeCells {
+    /// Ids.
+    Ids(Vec<Cell>),
+    /// Numbers that will be binned.
+    Numbers(Vec<f64>),
+}
+
+impl ModeCells {
+    fn truncate(&mut self, rows: usize) {
+        match self {
+            ModeCells::Ids(cells) => cells.truncate(rows),
+            ModeCells::Numbers(numbers) => numbers.truncate(rows),
+        }
+    }
+}
+
+/// A row that cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BadRow {
+    /// Its line or row number, from 1.
+    pub line: u64,
+    /// What is wrong with it.
+    pub what: String,
+}
+
+/// Some rows, in file order.
+#[derive(Debug, Clone, Default)]
+pub struct RowBatch {
+    /// One per mode.
+    pub modes: Vec<ModeCells>,
+    /// The values.
+    pub values: Vec<f64>,
+    /// The times that a split by time goes by; empty where there is none.
+    pub times: Vec<f64>,
+    /// What [`Cell::Text`] points into.
+    pub text: Vec<u8>,
+    /// Rows that were left out.
+    pub bad: Vec<BadRow>,
+    /// Whether a time stood there as a date (and so is in seconds).
+    pub saw_dates: bool,
+    /// Whether a time stood there as a number (of seconds, milliseconds, ...).
+    pub saw_numbers: bool,
+    /// How far the input has been read, in its own bytes.
+    pub input_bytes: u64,
+}
+
+impl RowBatch {
+    /// The number of rows.
+    pub fn len(&self) -> usize {
+        self.values.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.values.is_empty()
+    }
+
+    /// The text of a cell.
+    pub fn text_of(&self, start: u32, length: u32) -> &[u8] {
+        &self.text[start as usize..(start + length) as usize]
+    }
+
+    /// Takes back a row that was begun and then found bad.
+    pub fn reject(&mut self, rows: usize, line: u64, what: String) {
+        self.modes.iter_mut().for_each(|mode| mode.truncate(rows));
+        self.values.truncate(rows);
+        self.times.truncate(rows);
+        self.bad.push(BadRow { line, what });
+    }
+}

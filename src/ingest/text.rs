@@ -1,0 +1,367 @@
+//! Delimited text to rows: cut into chunks at line ends by one thread, parsed by the others.
+
+use super::columns::{FilePlan, ModeRole};
+use super::dialect::Delimiter;
+use super::number::{parse_integer, parse_number, parse_time};
+use super::rows::{Cell, ModeCells, RowBatch};
+use crate::error::{Error, Result};
+use std::io::Read;
+use std::path::PathBuf;
+
+/// A line longer than this is taken for an unclosed quote or a binary file.
+const LONGEST_LINE: usize = 1 << 20;
+
+/// Whole lines.
+#[derive(Debug)]
+pub struct Chunk {
+    /// The text, ending with a line end unless it is the last.
+    pub bytes: Vec<u8>,
+    /// The number of its first line.
+    pub first_line: u64,
+    /// How far the input has been read.
+    pub input_bytes: u64,
+}
+
+/// Cuts an input into chunks of whole lines.
+pub struct Chunks {
+    input: Box<dyn Read + Send>,
+    name: PathBuf,
+    rest: Vec<u8>,
+    size: usize,
+    quotes: Option<u8>,
+    line: u64,
+    ended: bool,
+}
+
+impl Chunks {
+    /// Chunks of about `size` bytes; `rest` was read already. Quotes matter where fields are
+    /// separated by one character.
+    pub fn new(
+        input: Box<dyn Read + Send>,
+        name: PathBuf,
+        rest: Vec<u8>,
+        size: usize,
+        delimiter: Delimiter,
+    ) -> Self {
+        let quotes = if let Delimiter::Byte(byte) = delimiter { Some(byte) } else { None };
+        Chunks { input, name, rest, size, quotes, line: 1, ended: false }
+    }
+
+    /// The next chunk; `None` at the end.
+    pub fn next(&mut self) -> Result<Option<Chunk>> {
+        loop {
+            if !self.ended {
+                let want = self.size.saturating_sub(self.rest.len()).max(self.size / 2);
+                let read = (&mut self.input).take(want as u64).read_to_end(&mut self.rest);
+                let count = read.map_err(|error| super::source::read_error(&self.name, error))?;
+                self.ended = count < want;
+            }
+            if self.rest.is_empty() {
+                return Ok(None);
+            }
+            let cut = if self.ended { self.rest.len() } else { self.last_line_end() };
+            if cut == 0 {
+                if self.rest.len() > LONGEST_LINE {
+                    return Err(Error::Row {
+                        file: self.name.clone(),
+                        line: self.line,
+                        what: "the line is longer than 1 MB: is a quote left open, or is this not text?"
+                            .into(),
+                    });
+                }
+                continue;
+            }
+            let rest = self.rest.split_off(cut);
+            let bytes = std::mem::replace(&mut self.rest, rest);
+            let chunk = Chunk { first_line: self.line, input_bytes: 0, bytes };
+            self.line += memchr::memchr_iter(b'\n', &chunk.bytes).count() as u64;
+            return Ok(Some(chunk));
+        }
+    }
+
+    /// One past the last line end that is not inside quotes; 0 where there is none.
+    fn last_line_end(&self) -> usize {
+        let Some(delimiter) = self.quotes.filter(|_| memchr::memchr(b'"', &self.rest).is_some()) else {
+            return memchr::memrchr(b'\n', &self.rest).map_or(0, |at| at + 1);
+        };
+        let (mut quoted, mut field_start, mut cut) = (false, true, 0);
+        for (at, &byte) in self.rest.iter().enumerate() {
+            if quoted {
+                // A doubled quote closes and opens again.
+                quoted = byte != b'"';
+                field_start = false;
+            } else if byte == b'"' && (field_start || at > 0 && self.rest[at - 1] == b'"') {
+                quoted = true;
+            } else {
+                field_start = byte == delimiter || byte == b'\n';
+                if byte == b'\n' {
+                    cut = at + 1;
+                }
+            }
+        }
+        cut
+    }
+}
+
+/// Parses chunks into rows; one per thread.
+#[derive(Debug, Clone)]
+pub struct Parser {
+    delimiter: Delimiter,
+    comments: bool,
+    skip_first: bool,
+    count: usize,
+    /// Column of each field that is wanted, in column order, and what it is for.
+    wanted: Vec<(usize, Want)>,
+    roles: Vec<ModeRole>,
+    names: Vec<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Want {
+    Mode(usize),
+    Value,
+    Time,
+}
+
+impl Parser {
+    /// For files with that plan; `header` tells to skip the first line of the file, `comments`
+    /// that `#` begins a comment.
+    pub fn new(plan: &FilePlan, delimiter: Delimiter, header: bool, comments: bool) -> Self {
+        let mut wanted: Vec<(usize, Want)> = plan
+            .modes
+            .iter()
+            .enumerate()
+            .map(|(position, mode)| (mode.column, Want::Mode(position)))
+            .collect();
+        wanted.push((plan.value, Want::Value));
+        wanted.extend(plan.time.map(|column| (column, Want::Time)));
+        wanted.sort_by_key(|&(column, _)| column);
+        let mut names: Vec<String> = plan.modes.iter().map(|mode| mode.name.clone()).collect();
+        names.push(plan.value_name.clone());
+        Parser {
+            delimiter,
+            comments,
+            skip_first: header,
+            count: plan.count,
+            wanted,
+            roles: plan.modes.iter().map(|mode| mode.role).collect(),
+            names,
+        }
+    }
+
+    /// Parses one chunk.
+    pub fn parse(&self, chunk: Chunk) -> RowBatch {
+        let mut batch = RowBatch { input_bytes: chunk.input_bytes, ..RowBatch::default() };
+        batch.modes = self
+            .roles
+            .iter()
+            .map(|role| match role {
+                ModeRole::Bins(_) => ModeCells::Numbers(Vec::new()),
+                _ => ModeCells::Ids(Vec::new()),
+            })
+            .collect();
+        let quoted =
+            matches!(self.delimiter, Delimiter::Byte(_)) && memchr::memchr(b'"', &chunk.bytes).is_some();
+        if quoted {
+            self.parse_quoted(&chunk, &mut batch);
+        } else {
+            self.parse_plain(&chunk, &mut batch);
+            batch.text = chunk.bytes;
+        }
+        batch
+    }
+
+    fn parse_plain(&self, chunk: &Chunk, batch: &mut RowBatch) {
+        let base = chunk.bytes.as_ptr() as usize;
+        let mut start = 0;
+        let mut line_number = chunk.first_line;
+        while start < chunk.bytes.len() {
+            let end = memchr::memchr(b'\n', &chunk.bytes[start..]).map_or(chunk.bytes.len(), |at| start + at);
+            let line = chunk.bytes[start..end].trim_ascii_end();
+            let (number, skip) = (line_number, line_number == 1 && self.skip_first);
+            start = end + 1;
+            line_number += 1;
+            let line = if number == 1 { line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line) } else { line };
+            if skip || line.is_empty() || self.comments && line.trim_ascii_start().starts_with(b"#") {
+                continue;
+            }
+            let rows = batch.len();
+            let mut next = 0;
+            let mut flaw = None;
+            let count = self.delimiter.split(line, |column, field| {
+                while let Some(&(_, want)) = self.wanted.get(next).filter(|(wanted, _)| *wanted == column) {
+                    let field = field.trim_ascii();
+                    let at = field.as_ptr() as usize - base;
+                    if flaw.is_none() {
+                        flaw = self.take(want, field, at as u32, batch).err();
+                    }
+                    next += 1;
+                }
+            });
+            if count != self.count {
+                batch.reject(rows, number, self.wrong_count(count, line));
+            } else if let Some(what) = flaw {
+                batch.reject(rows, number, what);
+            }
+        }
+    }
+
+    fn parse_quoted(&self, chunk: &Chunk, batch: &mut RowBatch) {
+        let Delimiter::Byte(delimiter) = self.delimiter else { return };
+        let bytes = if chunk.first_line == 1 {
+            chunk.bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&chunk.bytes)
+        } else {
+            &chunk.bytes
+        };
+        let mut reader = csv::ReaderBuilder::new()
+            .has_headers(false)
+            .flexible(true)
+            .delimiter(delimiter)
+            .from_reader(bytes);
+        let mut record = csv::ByteRecord::new();
+        let mut first = chunk.first_line == 1 && self.skip_first;
+        while let Ok(true) = reader.read_byte_record(&mut record) {
+            let line = chunk.first_line + record.position().map_or(0, |at| at.line() - 1);
+            if std::mem::take(&mut first) || record.len() == 1 && record[0].trim_ascii().is_empty() {
+                continue;
+            }
+            if self.comments && record[0].starts_with(b"#") {
+                continue;
+            }
+            let rows = batch.len();
+            if record.len() != self.count {
+                let text = record.iter().map(String::from_utf8_lossy).collect::<Vec<_>>().join(",");
+                batch.reject(rows, line, self.wrong_count(record.len(), text.as_bytes()));
+                continue;
+            }
+            for &(column, want) in &self.wanted {
+                let at = batch.text.len() as u32;
+                let field = record[column].trim_ascii();
+                batch.text.extend_from_slice(field);
+                if let Err(what) = self.take(want, field, at, batch) {
+                    batch.reject(rows, line, what);
+                    break;
+                }
+            }
+        }
+    }
+
+    fn wrong_count(&self, count: usize, line: &[u8]) -> String {
+        let text = shown(line);
+        format!("{count} fields where {} were expected: {text}", self.count)
+    }
+
+    /// Puts one field where it belongs.
+    #[inline]
+    fn take(&self, want: Want, field: &[u8], at: u32, batch: &mut RowBatch) -> Result<(), String> {
+        match want {
+            Want::Value => {
+                batch.values.push(self.number(field, self.names.len() - 1)?);
+            }
+            Want::Time => {
+                let time = self.time(field, batch)?;
+                batch.times.push(time);
+            }
+            Want::Mode(position) => {
+                if field.is_empty() {
+                    return Err(format!("{} is empty", self.names[position]));
+                }
+                match self.roles[position] {
+                    ModeRole::Bins(binning) => {
+                        let number = if binning.time {
+                            self.time(field, batch)?
+                        } else {
+                            self.number(field, position)?
+                        };
+                        if let ModeCells::Numbers(numbers) = &mut batch.modes[position] {
+                            numbers.push(number);
+                        }
+                    }
+                    role => {
+                        let cell = match (parse_integer(field), role) {
+                            (Some(id), ModeRole::Indices { base, dim }) => {
+                                Cell::Integer(check_index(id, base, dim, &self.names[position])?)
+                            }
+                            (None, ModeRole::Indices { .. }) => {
+                                return Err(format!(
+                                    "{} is {}, not an index",
+                                    self.names[position],
+                                    shown(field)
+                                ));
+                            }
+                            (Some(id), _) => Cell::Integer(id),
+                            (None, _) if std::str::from_utf8(field).is_err() => {
+                                return Err(format!(
+                                    "{} is {}, which is not UTF-8 text",
+                                    self.names[position],
+                                    shown(field)
+                                ));
+                            }
+                            (None, _) => Cell::Text { start: at, length: field.len() as u32 },
+                        };
+                        if let ModeCells::Ids(cells) = &mut batch.modes[position] {
+                            cells.push(cell);
+                        }
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn number(&self, field: &[u8], name: usize) -> Result<f64, String> {
+        match parse_number(field) {
+            Some(number) if number.is_finite() => Ok(number),
+            Some(_) => Err(format!("{} is {}, which is no finite number", self.names[name], shown(field))),
+            None if field.is_empty() => Err(format!("{} is empty", self.names[name])),
+            None => Err(format!("{} is {}, which is no number", self.names[name], shown(field))),
+        }
+    }
+
+    fn time(&self, field: &[u8], batch: &mut RowBatch) -> Result<f64, String> {
+        if let Some(number) = parse_number(field).filter(|number| number.is_finite()) {
+            batch.saw_numbers = true;
+            return Ok(number);
+        }
+        match std::str::from_utf8(field).ok().and_then(parse_time) {
+            Some(seconds) => {
+                batch.saw_dates = true;
+                Ok(seconds)
+            }
+            None => Err(format!("{} is neither a number of seconds nor an ISO-8601 date", shown(field))),
+        }
+    }
+}
+
+/// An id as an index from 0, or what is wrong with it.
+pub fn check_index(id: i64, base: i64, dim: Option<u32>, name: &str) -> Result<i64, String> {
+    let index = id - base;
+    if index < 0 {
+        return Err(match base {
+            1 if id == 0 => {
+                format!("{name} is 0, but indices begin at 1 here: is it a file for --zero-based?")
+            }
+            _ => format!("{name} is {id}, below the first index {base}"),
+        });
+    }
+    match dim {
+        Some(dim) if index >= i64::from(dim) => {
+            Err(format!("{name} is {id}, above its dimension {dim} in --dims"))
+        }
+        None if index >= i64::from(u32::MAX) => {
+            Err(format!("{name} is {id}, above the largest index {}", u32::MAX))
+        }
+        _ => Ok(index),
+    }
+}
+
+/// A field or line for a message: quoted, shortened, printable.
+pub fn shown(text: &[u8]) -> String {
+    let text = String::from_utf8_lossy(text);
+    let mut short: String = text.chars().take(60).map(|c| if c.is_control() { '?' } else { c }).collect();
+    if text.chars().count() > 60 {
+        short.push_str("...");
+    }
+    format!("'{short}'")
+}

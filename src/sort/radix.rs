@@ -1,0 +1,59 @@
+//! Sorts one buffer by its keys, least significant byte first: stable, and linear in the length.
+
+use super::record::Record;
+
+/// Sorts `records` by the low `bits` of their keys, `scratch` being as long; the result is in
+/// `records`. Records with equal keys keep their order.
+pub fn sort_by_key<const W: usize>(records: &mut Vec<Record<W>>, scratch: &mut Vec<Record<W>>, bits: u32) {
+    let digits = bits.div_ceil(8) as usize;
+    if records.len() < 256 {
+        records.sort_by(|a, b| a.key.cmp(&b.key));
+        return;
+    }
+    // All histograms in one pass over the data.
+    let mut counts = vec![[0usize; 256]; digits];
+    for record in records.iter() {
+        for (digit, count) in counts.iter_mut().enumerate() {
+            count[byte(record, digit)] += 1;
+        }
+    }
+    scratch.clear();
+    scratch.resize(records.len(), records[0]);
+    for (digit, count) in counts.iter().enumerate() {
+        if count.contains(&records.len()) {
+            continue; // all records have the same byte here
+        }
+        let mut next = [0; 256];
+        let mut sum = 0;
+        for (position, &n) in next.iter_mut().zip(count) {
+            *position = sum;
+            sum += n;
+        }
+        for record in records.iter() {
+            let slot = &mut next[byte(record, digit)];
+            scratch[*slot] = *record;
+            *slot += 1;
+        }
+        std::mem::swap(records, scratch);
+    }
+}
+
+#[inline(always)]
+fn byte<const W: usize>(record: &Record<W>, digit: usize) -> usize {
+    (record.key[W - 1 - digit / 8] >> (8 * (digit % 8))) as usize & 255
+}
+
+/// Puts records of equal keys in the order of their values.
+pub fn sort_ties_by_value<const W: usize>(records: &mut [Record<W>]) {
+    let mut start = 0;
+    while start < records.len() {
+        let mut end = start + 1;
+        while end < records.len() && records[end].key == records[start].key {
+            end += 1;
+        }
+        if end - start > 1 {
+            records[start..end].sort_unstable_by(|a, b| a.value.total_cmp(&b.value));
+        }
+        start = end;
+    }
+}

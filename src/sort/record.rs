@@ -1,0 +1,104 @@
+//! What is sorted: a packed key of up to 256 bits and a value.
+
+use bytemuck::{Pod, Zeroable};
+use std::cmp::Ordering;
+
+/// A key of `64 W` bits, most significant word first: compared as a number.
+pub type Key<const W: usize> = [u64; W];
+
+/// A key and its value. Fixed size, no padding: written to scratch files as it is.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[repr(C)]
+pub struct Record<const W: usize> {
+    /// What is sorted by.
+    pub key: Key<W>,
+    /// What goes along.
+    pub value: f64,
+}
+
+// `derive` cannot see that an array of u64 followed by an f64 has no padding for every W.
+macro_rules! pod {
+    ($($words:literal),*) => {$(
+        // SAFETY: repr(C), 8-byte fields only, so no padding; every bit pattern is valid.
+        #[allow(unsafe_code)]
+        unsafe impl Zeroable for Record<$words> {}
+        // SAFETY: as above; Copy, 'static, no interior mutability.
+        #[allow(unsafe_code)]
+        unsafe impl Pod for Record<$words> {}
+    )*};
+}
+pod!(1, 2, 4);
+
+impl<const W: usize> Record<W> {
+    /// The total order by key and value.
+    #[inline]
+    pub fn order(&self, other: &Self) -> Ordering {
+        self.key.cmp(&other.key).then_with(|| self.value.total_cmp(&other.value))
+    }
+}
+
+/// Packs indices of given widths into a key, the first index most significant, `tag` last.
+#[derive(Debug, Clone)]
+pub struct Packing {
+    widths: Vec<u32>,
+    tag: u32,
+}
+
+impl Packing {
+    /// For indices below the given dimensions, and a tag of `tag_bits` bits.
+    pub fn new(dims: &[u32], tag_bits: u32) -> Self {
+        let widths = dims.iter().map(|&dim| 32 - dim.saturating_sub(1).leading_zeros()).collect();
+        Packing { widths, tag: tag_bits }
+    }
+
+    /// How many bits a key has.
+    pub fn bits(&self) -> u32 {
+        self.widths.iter().sum::<u32>() + self.tag
+    }
+
+    /// Packs.
+    #[inline]
+    pub fn pack<const W: usize>(&self, indices: &[u32], tag: u64) -> Key<W> {
+        let mut key = [0; W];
+        for (&width, &index) in self.widths.iter().zip(indices) {
+            shift_in(&mut key, width, u64::from(index));
+        }
+        shift_in(&mut key, self.tag, tag);
+        key
+    }
+
+    /// Unpacks the indices into `indices` and returns the tag.
+    #[inline]
+    pub fn unpack<const W: usize>(&self, key: &Key<W>, indices: &mut [u32]) -> u64 {
+        let mut key = *key;
+        let tag = shift_out(&mut key, self.tag);
+        for (&width, index) in self.widths.iter().zip(indices.iter_mut()).rev() {
+            *index = shift_out(&mut key, width) as u32;
+        }
+        tag
+    }
+}
+
+#[inline]
+fn shift_in<const W: usize>(key: &mut Key<W>, width: u32, low: u64) {
+    if width == 0 {
+        return;
+    }
+    for word in 0..W {
+        let below = if word + 1 < W { key[word + 1] } else { low << (64 - width) };
+        key[word] = key[word] << width | below >> (64 - width);
+    }
+}
+
+#[inline]
+fn shift_out<const W: usize>(key: &mut Key<W>, width: u32) -> u64 {
+    if width == 0 {
+        return 0;
+    }
+    let low = key[W - 1] & (u64::MAX >> (64 - width));
+    for word in (0..W).rev() {
+        let above = if word > 0 { key[word - 1] << (64 - width) } else { 0 };
+        key[word] = key[word] >> width | above;
+    }
+    low
+}
