@@ -35,10 +35,10 @@ pub struct RatingsSynth {
     parts: Permutation,
 }
 
-/// Users whose ratings make a batch, and the place of the first of these in the stream.
+/// Users whose ratings make a batch, and the places of these ratings in the stream.
 struct Crowd {
     users: Range<u32>,
-    first: u64,
+    places: Range<u64>,
 }
 
 impl RatingsSynth {
@@ -84,16 +84,16 @@ impl RatingsSynth {
             // Users without a rating at the end make no batch.
             (place > first).then_some(Crowd {
                 users: start..user,
-                first,
+                places: first..place,
             })
         })
     }
 
     fn batch(&self, crowd: Crowd) -> Batch {
-        let mut batch = Batch::with_capacity(3, BATCH_ENTRIES);
+        let mut batch = Batch::with_capacity(3, (crowd.places.end - crowd.places.start) as usize);
         let mut chooser = Chooser::new(&self.popularity);
         let (mut items, mut weeks, mut mood) = (Vec::new(), Vec::new(), Mood::default());
-        let mut place = crowd.first;
+        let mut place = crowd.places.start;
         for id in crowd.users {
             let count = self.activity[id as usize];
             let user = self.model.user(id);

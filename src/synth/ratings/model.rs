@@ -106,8 +106,8 @@ impl RatingsModel {
     }
 
     /// The variance of a rating about its [prediction](Self::predict): that of the noise and that
-    /// of rounding to half stars, 0.5^2 / 12. Ratings clipped at half a star or five vary a
-    /// little less.
+    /// of rounding to half stars, 0.5^2 / 12. Clipping at half a star and five takes some of it
+    /// away, about a tenth at the default noise.
     pub fn noise_variance(&self) -> f64 {
         self.noise * self.noise + 0.25 / 12.0
     }

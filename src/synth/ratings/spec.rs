@@ -93,14 +93,14 @@ impl RatingsSpec {
     }
 
     /// The bytes that the generating model takes: what items and seasons are like, and how active
-    /// users are. Batches in flight come on top, a few MiB for each thread.
+    /// users are. Batches in flight come on top, a few MiB and 16 bytes per item for each thread.
     pub fn memory_bytes(&self) -> u64 {
         let (users, items, weeks) = (self.users as u64, self.items as u64, self.weeks as u64);
         let rank = self.rank as u64;
         // Users: a count, and a weight while counts are made; items: a row of the model, a
-        // weight and two words to draw by.
+        // weight, two words to draw by, and a number while these are made.
         (12 * users)
-            .saturating_add(items.saturating_mul(32 + 8 * rank))
+            .saturating_add(items.saturating_mul(36 + 8 * rank))
             .saturating_add(weeks.saturating_mul(8 + 8 * rank))
     }
 }

@@ -1,5 +1,6 @@
 //! Instances of exact low Tucker rank, as in section 5 of the paper.
 
+mod contract;
 mod model;
 mod spec;
 #[cfg(test)]

@@ -281,34 +281,35 @@ fn degrees_of_freedom_and_oversampling() {
 
 #[test]
 fn what_cannot_be_is_said_in_a_sentence() {
-    let sentence = |change: &dyn Fn(&mut TuckerSpec)| {
+    type Change = fn(&mut TuckerSpec);
+    let sentence = |change: Change| {
         let mut spec = TuckerSpec::new(&[10, 8, 6], &[3, 2, 2], 100);
         change(&mut spec);
         spec.validate().unwrap_err().to_string()
     };
-    let cases: [(&dyn Fn(&mut TuckerSpec), &str); 12] = [
-        (&|s| s.dims = vec![9], "but 1 dimensions were given"),
-        (&|s| s.rank = vec![2, 2], "but 2 were given"),
-        (&|s| s.dims[1] = 0, "dimension of mode 2 is 0"),
-        (&|s| s.rank[2] = 0, "rank of mode 3 is 0"),
+    let cases: [(Change, &str); 12] = [
+        (|s| s.dims = vec![9], "but 1 dimensions were given"),
+        (|s| s.rank = vec![2, 2], "but 2 were given"),
+        (|s| s.dims[1] = 0, "dimension of mode 2 is 0"),
+        (|s| s.rank[2] = 0, "rank of mode 3 is 0"),
         (
-            &|s| s.rank = vec![3, 9, 3],
+            |s| s.rank = vec![3, 9, 3],
             "rank 9 of mode 2 exceeds its dimension 8",
         ),
-        (&|s| s.rank = vec![5, 2, 2], "rank 5 of mode 1 exceeds 4"),
-        (&|s| s.entries = 0, "0 train entries"),
-        (&|s| s.test = 381, "481 entries"),
-        (&|s| s.noise = f64::NAN, "noise NaN"),
+        (|s| s.rank = vec![5, 2, 2], "rank 5 of mode 1 exceeds 4"),
+        (|s| s.entries = 0, "0 train entries"),
+        (|s| s.test = 381, "481 entries"),
+        (|s| s.noise = f64::NAN, "noise NaN"),
         (
-            &|s| s.condition = Some(5.0),
+            |s| s.condition = Some(5.0),
             "equal ranks, but they are [3, 2, 2]",
         ),
         (
-            &|s| (s.rank, s.condition) = (vec![2; 3], Some(0.5)),
+            |s| (s.rank, s.condition) = (vec![2; 3], Some(0.5)),
             "condition number 0.5",
         ),
         (
-            &|s| (s.dims, s.rank) = (vec![2000; 3], vec![1000; 3]),
+            |s| (s.dims, s.rank) = (vec![2000; 3], vec![1000; 3]),
             "above the limit",
         ),
     ];
