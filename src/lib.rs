@@ -2,6 +2,7 @@
 
 pub mod budget;
 pub mod control;
+pub mod convert;
 pub mod error;
 pub mod ingest;
 pub mod kernel;

@@ -146,6 +146,7 @@ pub fn read_rows(
                 while let Some(mut batch) = reader.next()? {
                     control.check()?;
                     batch.input_bytes = before;
+                    batch.file.clone_from(&path);
                     each(batch)?;
                 }
                 before += input_bytes(&path);
@@ -154,9 +155,13 @@ pub fn read_rows(
         }
         Kind::Text { stream, begun, read, delimiter, header, tns } => {
             let name = display_name(&input.path);
-            let chunks = Chunks::new(stream, name, begun, options.chunk, delimiter);
+            let chunks = Chunks::new(stream, name.clone(), begun, options.chunk, delimiter);
             let parser = Parser::new(&input.plan, delimiter, header, tns);
-            read_text(chunks, parser, read, options.threads.max(1), control, each)
+            let named = |mut batch: RowBatch| {
+                batch.file.clone_from(&name);
+                each(batch)
+            };
+            read_text(chunks, parser, read, options.threads.max(1), control, named)
         }
     }
 }

@@ -44,6 +44,8 @@ pub struct BadRow {
 /// Some rows, in file order.
 #[derive(Debug, Clone, Default)]
 pub struct RowBatch {
+    /// The file they come from.
+    pub file: std::path::PathBuf,
     /// One per mode.
     pub modes: Vec<ModeCells>,
     /// The values.

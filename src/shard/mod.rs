@@ -92,7 +92,7 @@ pub use manifest::{
 pub use reader::{BlockRow, Shard};
 pub use verify::{Problem, Verification, verify};
 pub use view::{BlockView, Ids, Values};
-pub use writer::{DatasetWriter, ShardWriter};
+pub use writer::{DatasetWriter, ShardWriter, Written};
 
 /// The version of the shard format and of the manifest that this program writes.
 pub const FORMAT_VERSION: u32 = 1;

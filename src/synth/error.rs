@@ -36,9 +36,7 @@ pub enum SynthError {
         mode: usize,
     },
     /// More columns than rows.
-    #[error(
-        "rank {rank} of mode {mode} exceeds its dimension {dim}; lower the rank to at most {dim}"
-    )]
+    #[error("rank {rank} of mode {mode} exceeds its dimension {dim}; lower the rank to at most {dim}")]
     RankAboveDimension {
         /// The mode, from 1.
         mode: usize,
@@ -60,9 +58,7 @@ pub enum SynthError {
         product: u128,
     },
     /// The core alone would fill the memory.
-    #[error(
-        "ranks {rank:?} make a core of {values} values, above the limit of {limit}; lower --rank"
-    )]
+    #[error("ranks {rank:?} make a core of {values} values, above the limit of {limit}; lower --rank")]
     CoreTooLarge {
         /// The ranks.
         rank: Vec<usize>,
@@ -149,9 +145,7 @@ pub enum SynthError {
         limit: u32,
     },
     /// A session holds one rating or more.
-    #[error(
-        "a mean of {session} ratings per session is impossible; give a finite number of at least 1"
-    )]
+    #[error("a mean of {session} ratings per session is impossible; give a finite number of at least 1")]
     Session {
         /// The mean session size given.
         session: f64,

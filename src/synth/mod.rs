@@ -38,6 +38,5 @@ pub use error::SynthError;
 pub use permutation::Permutation;
 pub use ratings::{RatingsModel, RatingsSpec, RatingsSynth};
 pub use tucker::{
-    Distribution, TuckerModel, TuckerSpec, TuckerSynth, degrees_of_freedom,
-    entries_from_oversampling,
+    Distribution, TuckerModel, TuckerSpec, TuckerSynth, degrees_of_freedom, entries_from_oversampling,
 };

@@ -36,11 +36,7 @@ pub(super) fn orthonormalise(matrix: &mut [f64], rank: usize) -> Vec<f64> {
 }
 
 fn column_norm(matrix: &[f64], rank: usize, column: usize) -> f64 {
-    matrix
-        .chunks_exact(rank)
-        .map(|row| row[column] * row[column])
-        .sum::<f64>()
-        .sqrt()
+    matrix.chunks_exact(rank).map(|row| row[column] * row[column]).sum::<f64>().sqrt()
 }
 
 #[cfg(test)]

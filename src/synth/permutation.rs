@@ -40,16 +40,9 @@ impl Permutation {
     /// # Panics
     /// If `len` is 0 or above [`Self::MAX_LEN`].
     pub fn new(len: u128, seed: u64) -> Self {
-        assert!(
-            (1..=Self::MAX_LEN).contains(&len),
-            "cannot permute {len} numbers"
-        );
+        assert!((1..=Self::MAX_LEN).contains(&len), "cannot permute {len} numbers");
         let floor = len.isqrt();
-        let left = if floor * floor == len {
-            floor
-        } else {
-            floor + 1
-        };
+        let left = if floor * floor == len { floor } else { floor + 1 };
         let right = len.div_ceil(left);
         let mut state = seed;
         Permutation {
@@ -116,10 +109,7 @@ mod tests {
     /// Sum of (count - mean)^2 / mean, as standard deviations from its mean.
     fn chi_square_score(counts: &[u64]) -> f64 {
         let mean = counts.iter().sum::<u64>() as f64 / counts.len() as f64;
-        let chi: f64 = counts
-            .iter()
-            .map(|&c| (c as f64 - mean).powi(2) / mean)
-            .sum();
+        let chi: f64 = counts.iter().map(|&c| (c as f64 - mean).powi(2) / mean).sum();
         let freedom = (counts.len() - 1) as f64;
         (chi - freedom) / (2.0 * freedom).sqrt()
     }

@@ -75,10 +75,7 @@ impl Random {
         let mut state = derive_seed(seed, purpose, number);
         let high = split_mix(&mut state) as u128;
         let low = split_mix(&mut state) as u128;
-        Random {
-            bits: Pcg64Mcg::new(high << 64 | low),
-            spare: None,
-        }
+        Random { bits: Pcg64Mcg::new(high << 64 | low), spare: None }
     }
 
     /// Uniform in [0, 1), a multiple of 2^-53.

@@ -22,13 +22,8 @@ impl Popularity {
     pub fn new(items: u32, seed: u64) -> Self {
         let order = Permutation::new(items as u128, derive_seed(seed, Purpose::ItemOrder, 0));
         let shift = 1.0 + items as f64 / 200.0;
-        let weights: Vec<f64> = (0..items as u64)
-            .map(|item| weight(order.at(item) as u64, shift))
-            .collect();
-        Popularity {
-            table: AliasTable::new(&weights),
-            weights,
-        }
+        let weights: Vec<f64> = (0..items as u64).map(|item| weight(order.at(item) as u64, shift)).collect();
+        Popularity { table: AliasTable::new(&weights), weights }
     }
 }
 
@@ -42,11 +37,7 @@ pub(super) struct Chooser<'a> {
 
 impl<'a> Chooser<'a> {
     pub fn new(popularity: &'a Popularity) -> Self {
-        Chooser {
-            popularity,
-            seen: vec![0; popularity.weights.len().div_ceil(64)],
-            keys: Vec::new(),
-        }
+        Chooser { popularity, seen: vec![0; popularity.weights.len().div_ceil(64)], keys: Vec::new() }
     }
 
     /// `count` distinct items, one after the other in proportion to the popularity of those left.
@@ -86,8 +77,7 @@ impl<'a> Chooser<'a> {
         }
         self.keys.clear();
         let weights = self.popularity.weights.iter().enumerate();
-        self.keys
-            .extend(weights.map(|(item, w)| (random.exponential() / w, item as u32)));
+        self.keys.extend(weights.map(|(item, w)| (random.exponential() / w, item as u32)));
         let by_key = |a: &(f64, u32), b: &(f64, u32)| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1));
         self.keys.select_nth_unstable_by(count - 1, by_key);
         self.keys[..count].sort_unstable_by(by_key);
@@ -144,10 +134,7 @@ mod tests {
         for kind in 0..2 {
             for item in 0..30 {
                 let [a, b]: [f64; 2] = [counts[0][kind][item], counts[1][kind][item]];
-                assert!(
-                    (a - b).abs() < 5.0 * (a + b).sqrt(),
-                    "{kind} {item}: {a} {b}"
-                );
+                assert!((a - b).abs() < 5.0 * (a + b).sqrt(), "{kind} {item}: {a} {b}");
             }
         }
     }
@@ -171,10 +158,8 @@ mod tests {
     #[test]
     fn rejection_gives_up() {
         // Two items that a draw finds once in 10^12 times.
-        let heavy = Popularity {
-            table: AliasTable::new(&[1.0, 1e-12, 1e-12]),
-            weights: vec![1.0, 1e-12, 1e-12],
-        };
+        let heavy =
+            Popularity { table: AliasTable::new(&[1.0, 1e-12, 1e-12]), weights: vec![1.0, 1e-12, 1e-12] };
         let mut chooser = Chooser::new(&heavy);
         let (mut random, mut chosen) = (Random::new(1, Purpose::History, 0), Vec::new());
         assert!(!chooser.by_draws(3, &mut random, &mut chosen));

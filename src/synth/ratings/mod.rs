@@ -82,10 +82,7 @@ impl RatingsSynth {
                 user += 1;
             }
             // Users without a rating at the end make no batch.
-            (place > first).then_some(Crowd {
-                users: start..user,
-                places: first..place,
-            })
+            (place > first).then_some(Crowd { users: start..user, places: first..place })
         })
     }
 
@@ -144,7 +141,5 @@ fn activity(spec: &RatingsSpec) -> Vec<u32> {
     drop(weights);
     let seed = derive_seed(spec.seed, Purpose::UserOrder, 0);
     let order = Permutation::new(users as u128, seed);
-    (0..users)
-        .map(|user| shares[order.at(user) as usize])
-        .collect()
+    (0..users).map(|user| shares[order.at(user) as usize]).collect()
 }

@@ -122,13 +122,7 @@ impl RatingsModel {
         // Some come for a week, some for years.
         let stay = (random.exponential() * self.weeks as f64 / 8.0) as u32;
         let span = stay.saturating_add(1).min(self.weeks - start);
-        User {
-            bias,
-            drift,
-            tastes,
-            start,
-            span,
-        }
+        User { bias, drift, tastes, start, span }
     }
 
     /// The user's terms in a week.

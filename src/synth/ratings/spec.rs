@@ -58,18 +58,13 @@ impl RatingsSpec {
         }
         let limit = self.users.min(self.items);
         if self.rank > limit as usize {
-            return Err(SynthError::LatentRank {
-                rank: self.rank,
-                limit,
-            });
+            return Err(SynthError::LatentRank { rank: self.rank, limit });
         }
         if !(self.noise.is_finite() && self.noise >= 0.0) {
             return Err(SynthError::Noise { noise: self.noise });
         }
         if !(self.session.is_finite() && self.session >= 1.0) {
-            return Err(SynthError::Session {
-                session: self.session,
-            });
+            return Err(SynthError::Session { session: self.session });
         }
         if self.entries == 0 {
             return Err(SynthError::NoEntries);
@@ -77,12 +72,7 @@ impl RatingsSpec {
         let asked = self.entries as u128 + self.validation as u128 + self.test as u128;
         let cells = self.users as u64 * self.items as u64;
         if asked > cells as u128 {
-            return Err(SynthError::TooManyRatings {
-                asked,
-                users: self.users,
-                items: self.items,
-                cells,
-            });
+            return Err(SynthError::TooManyRatings { asked, users: self.users, items: self.items, cells });
         }
         Ok(())
     }

@@ -27,12 +27,7 @@ fn make(spec: RatingsSpec) -> (RatingsSynth, Batch) {
 
 fn split(spec: RatingsSpec) -> RatingsSpec {
     let tenth = spec.entries / 10;
-    RatingsSpec {
-        entries: spec.entries - 2 * tenth,
-        validation: tenth,
-        test: tenth,
-        ..spec
-    }
+    RatingsSpec { entries: spec.entries - 2 * tenth, validation: tenth, test: tenth, ..spec }
 }
 
 /// Checks counts, ranges, half stars, and that no user rates an item twice.
@@ -56,16 +51,8 @@ fn counts_are_exact_and_pairs_distinct() {
         RatingsSpec::new(300, 200, 1, 59_990),
         split(RatingsSpec::new(300, 200, 3, 60_000)),
         split(RatingsSpec::new(5000, 100, 50, 1234)),
-        RatingsSpec {
-            rank: 0,
-            session: 1.0,
-            noise: 0.0,
-            ..RatingsSpec::new(1, 70, 9, 33)
-        },
-        RatingsSpec {
-            rank: 1,
-            ..RatingsSpec::new(1, 1, 1, 1)
-        },
+        RatingsSpec { rank: 0, session: 1.0, noise: 0.0, ..RatingsSpec::new(1, 70, 9, 33) },
+        RatingsSpec { rank: 1, ..RatingsSpec::new(1, 1, 1, 1) },
     ];
     for spec in specs {
         let (_, all) = make(spec.clone());
@@ -101,10 +88,7 @@ fn few_do_much_and_ids_tell_nothing() {
         let top: u32 = counts[..n / 10].iter().sum();
         let bottom: u32 = counts[n / 2..].iter().sum();
         assert!(top > 200_000, "the busiest tenth of mode {mode} has {top}");
-        assert!(
-            bottom < 125_000,
-            "the lower half of mode {mode} has {bottom}"
-        );
+        assert!(bottom < 125_000, "the lower half of mode {mode} has {bottom}");
         assert!(counts[n - 1] >= 1);
     }
 }
@@ -143,20 +127,15 @@ fn sessions_make_long_fibres_at_the_size_of_movielens() {
 #[test]
 fn predictions_miss_by_the_noise() {
     for noise in [0.2, 0.78] {
-        let spec = RatingsSpec {
-            noise,
-            ..RatingsSpec::new(1000, 800, 150, 60_000)
-        };
+        let spec = RatingsSpec { noise, ..RatingsSpec::new(1000, 800, 150, 60_000) };
         let (synth, all) = make(spec);
         let model = synth.model();
         let n = all.len() as f64;
         let mean: f64 = all.values.iter().sum::<f64>() / n;
         let variance: f64 = all.values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / n;
-        let error: f64 = all
-            .entries()
-            .map(|(i, value, _)| (value - model.predict(i[0], i[1], i[2])).powi(2))
-            .sum::<f64>()
-            / n;
+        let error: f64 =
+            all.entries().map(|(i, value, _)| (value - model.predict(i[0], i[1], i[2])).powi(2)).sum::<f64>()
+                / n;
         // Clipping at five stars takes some of the noise away.
         let ratio = error / model.noise_variance();
         assert!((0.85..1.02).contains(&ratio), "{ratio}");
@@ -179,11 +158,7 @@ fn all_half_stars_occur() {
 fn tastes_have_a_yearly_period() {
     // The mean interaction of a pair of user and item, week by week, against cosines: a year and
     // half a year must stand out from other periods.
-    let spec = RatingsSpec {
-        rank: 2,
-        noise: 0.0,
-        ..RatingsSpec::new(50, 40, 522, 100)
-    };
+    let spec = RatingsSpec { rank: 2, noise: 0.0, ..RatingsSpec::new(50, 40, 522, 100) };
     let model = RatingsSynth::new(spec).unwrap().model;
     let mut mood = Mood::default();
     let mut power = |period: f64| -> f64 {
@@ -220,10 +195,7 @@ fn parts_know_nothing_of_users() {
         *ratings += 1.0;
         *test += (part == Part::Test) as u32 as f64;
     }
-    let chi: f64 = counts
-        .iter()
-        .map(|(n, test)| (test - 0.1 * n) * (test - 0.1 * n) / (0.09 * n))
-        .sum();
+    let chi: f64 = counts.iter().map(|(n, test)| (test - 0.1 * n) * (test - 0.1 * n) / (0.09 * n)).sum();
     assert!((chi - 500.0).abs() < 5.0 * 1000.0_f64.sqrt(), "{chi}");
 }
 

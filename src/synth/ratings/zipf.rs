@@ -57,11 +57,8 @@ impl AliasTable {
     /// A table for these positive weights, at most 2^32 of them.
     pub fn new(weights: &[f64]) -> Self {
         let mean = weights.iter().sum::<f64>() / weights.len() as f64;
-        let mut slots: Vec<(f64, u32)> = weights
-            .iter()
-            .enumerate()
-            .map(|(i, w)| (w / mean, i as u32))
-            .collect();
+        let mut slots: Vec<(f64, u32)> =
+            weights.iter().enumerate().map(|(i, w)| (w / mean, i as u32)).collect();
         let (mut light, mut heavy): (Vec<u32>, Vec<u32>) =
             (0..slots.len() as u32).partition(|&i| slots[i as usize].0 < 1.0);
         while let (Some(&to), Some(from)) = (heavy.last(), light.pop()) {

@@ -10,10 +10,7 @@ pub(super) fn contract(row: &[f64], tensor: &[f64], out: &mut [f64]) {
     let fours = row.len() / 4 * 4;
     let (row_fours, row_rest) = row.split_at(fours);
     let (tensor_fours, tensor_rest) = tensor.split_at(fours * width);
-    for (u, g) in row_fours
-        .chunks_exact(4)
-        .zip(tensor_fours.chunks_exact(4 * width))
-    {
+    for (u, g) in row_fours.chunks_exact(4).zip(tensor_fours.chunks_exact(4 * width)) {
         let (g0, g) = g.split_at(width);
         let (g1, g) = g.split_at(width);
         let (g2, g3) = g.split_at(width);
@@ -51,11 +48,7 @@ pub(super) fn form(width: usize) -> Form {
         narrow::<15>,
         narrow::<16>,
     ];
-    if (1..=WIDEST).contains(&width) {
-        FORMS[width - 1]
-    } else {
-        wide
-    }
+    if (1..=WIDEST).contains(&width) { FORMS[width - 1] } else { wide }
 }
 
 /// A width known to the compiler keeps the sums u^T M in registers.
@@ -101,8 +94,7 @@ mod tests {
         for height in [1, 3, 4, 9] {
             for width in 1..=21 {
                 let (u, m, v) = (draw(height), draw(height * width), draw(width));
-                let column =
-                    |j: usize| -> f64 { (0..height).map(|i| u[i] * m[i * width + j]).sum() };
+                let column = |j: usize| -> f64 { (0..height).map(|i| u[i] * m[i * width + j]).sum() };
                 let mut out = vec![f64::NAN; width];
                 contract(&u, &m, &mut out);
                 assert!((0..width).all(|j| (out[j] - column(j)).abs() < 1e-14));

@@ -28,9 +28,7 @@ impl TuckerSynth {
     /// Checks the spec and makes its model, [`TuckerSpec::memory_bytes`] large.
     pub fn new(spec: TuckerSpec) -> Result<Self, SynthError> {
         spec.validate()?;
-        let cells = spec.cells().ok_or_else(|| SynthError::TooManyCells {
-            dims: spec.dims.clone(),
-        })?;
+        let cells = spec.cells().ok_or_else(|| SynthError::TooManyCells { dims: spec.dims.clone() })?;
         Ok(TuckerSynth {
             model: TuckerModel::new(&spec),
             cells: Permutation::new(cells, derive_seed(spec.seed, Purpose::Cells, 0)),

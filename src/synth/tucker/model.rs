@@ -62,13 +62,7 @@ impl TuckerModel {
                 Core::Full(core)
             }
         };
-        TuckerModel {
-            dims: spec.dims.clone(),
-            rank: spec.rank.clone(),
-            factors,
-            core,
-            path,
-        }
+        TuckerModel { dims: spec.dims.clone(), rank: spec.rank.clone(), factors, core, path }
     }
 
     /// The dimension of each mode.
@@ -217,9 +211,7 @@ fn visits(indices: &[u32], order: usize, mode: usize, dim: u32) -> Vec<u32> {
 /// CN^((r - 1 - k) / (r - 1)) for k = 0..r: exponential decay from CN to 1.
 fn decaying(condition: f64, rank: usize) -> Vec<f64> {
     let last = rank.saturating_sub(1).max(1) as f64;
-    (0..rank)
-        .map(|k| condition.powf((rank - 1 - k) as f64 / last))
-        .collect()
+    (0..rank).map(|k| condition.powf((rank - 1 - k) as f64 / last)).collect()
 }
 
 /// tensor x_place R in place, for a row-major tensor of this shape and a square row-major R.

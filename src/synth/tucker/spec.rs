@@ -71,9 +71,7 @@ impl TuckerSpec {
         if let Some(condition) = self.condition {
             let rank = self.rank[0];
             if self.rank.iter().any(|&r| r != rank) {
-                return Err(SynthError::ConditionRanks {
-                    rank: self.rank.clone(),
-                });
+                return Err(SynthError::ConditionRanks { rank: self.rank.clone() });
             }
             let possible = condition.is_finite() && condition >= 1.0;
             if !possible || (rank == 1 && condition != 1.0) {
@@ -87,16 +85,11 @@ impl TuckerSpec {
             return Err(SynthError::NoEntries);
         }
         let asked = self.entries as u128 + self.validation as u128 + self.test as u128;
-        let cells = self.cells().ok_or_else(|| SynthError::TooManyCells {
-            dims: self.dims.clone(),
-        })?;
+        let cells = self.cells().ok_or_else(|| SynthError::TooManyCells { dims: self.dims.clone() })?;
         // Places in the order of the cells are 64-bit numbers, which no run comes near.
         let limit = cells.min(u64::MAX as u128);
         if asked > limit {
-            return Err(SynthError::TooManyEntries {
-                asked,
-                cells: limit,
-            });
+            return Err(SynthError::TooManyEntries { asked, cells: limit });
         }
         Ok(())
     }
@@ -112,20 +105,14 @@ impl TuckerSpec {
     /// The bytes that the generating model takes: factors and core in double precision. Batches in
     /// flight come on top, a few MiB for each thread.
     pub fn memory_bytes(&self) -> u64 {
-        let factors: u128 = self
-            .dims
-            .iter()
-            .zip(&self.rank)
-            .map(|(&n, &r)| n as u128 * r as u128)
-            .sum();
+        let factors: u128 = self.dims.iter().zip(&self.rank).map(|(&n, &r)| n as u128 * r as u128).sum();
         let values = factors.saturating_add(core_values(&self.rank));
         u64::try_from(values.saturating_mul(8)).unwrap_or(u64::MAX)
     }
 }
 
 fn core_values(rank: &[usize]) -> u128 {
-    rank.iter()
-        .fold(1_u128, |product, &r| product.saturating_mul(r as u128))
+    rank.iter().fold(1_u128, |product, &r| product.saturating_mul(r as u128))
 }
 
 fn validate_shape(dims: &[u32], rank: &[usize]) -> Result<(), SynthError> {
@@ -134,10 +121,7 @@ fn validate_shape(dims: &[u32], rank: &[usize]) -> Result<(), SynthError> {
         return Err(SynthError::Order { order });
     }
     if rank.len() != order {
-        return Err(SynthError::RankCount {
-            dims: order,
-            ranks: rank.len(),
-        });
+        return Err(SynthError::RankCount { dims: order, ranks: rank.len() });
     }
     if let Some(mode) = dims.iter().position(|&n| n == 0) {
         return Err(SynthError::ZeroDimension { mode: mode + 1 });
@@ -153,19 +137,11 @@ fn validate_shape(dims: &[u32], rank: &[usize]) -> Result<(), SynthError> {
         }
         let product = values / rank as u128;
         if rank as u128 > product {
-            return Err(SynthError::RankAboveOthers {
-                mode,
-                rank,
-                product,
-            });
+            return Err(SynthError::RankAboveOthers { mode, rank, product });
         }
     }
     if values > MAX_CORE {
-        return Err(SynthError::CoreTooLarge {
-            rank: rank.to_vec(),
-            values,
-            limit: MAX_CORE,
-        });
+        return Err(SynthError::CoreTooLarge { rank: rank.to_vec(), values, limit: MAX_CORE });
     }
     Ok(())
 }
@@ -180,21 +156,13 @@ fn validate_shape(dims: &[u32], rank: &[usize]) -> Result<(), SynthError> {
 pub fn degrees_of_freedom(dims: &[u32], rank: &[usize]) -> Result<u64, SynthError> {
     validate_shape(dims, rank)?;
     // Ranks are at most their dimensions and the core is bounded, so 64 bits hold all of this.
-    let factors: u64 = dims
-        .iter()
-        .zip(rank)
-        .map(|(&n, &r)| (n as u64 - r as u64) * r as u64)
-        .sum();
+    let factors: u64 = dims.iter().zip(rank).map(|(&n, &r)| (n as u64 - r as u64) * r as u64).sum();
     Ok(factors + core_values(rank) as u64)
 }
 
 /// The number of train entries at an oversampling ratio: OS times the degrees of freedom, rounded
 /// to whole entries and at least one.
-pub fn entries_from_oversampling(
-    oversampling: f64,
-    dims: &[u32],
-    rank: &[usize],
-) -> Result<u64, SynthError> {
+pub fn entries_from_oversampling(oversampling: f64, dims: &[u32], rank: &[usize]) -> Result<u64, SynthError> {
     let dof = degrees_of_freedom(dims, rank)?;
     let entries = (oversampling * dof as f64).round();
     if !(oversampling > 0.0 && entries < u64::MAX as f64) {

@@ -31,10 +31,7 @@ fn dense(dims: &[u32], batch: &Batch) -> Vec<f64> {
     assert_eq!(batch.len(), cells);
     let mut tensor = vec![f64::NAN; cells];
     for (index, value, _) in batch.entries() {
-        let cell = index
-            .iter()
-            .zip(dims)
-            .fold(0, |cell, (&i, &n)| cell * n as usize + i as usize);
+        let cell = index.iter().zip(dims).fold(0, |cell, (&i, &n)| cell * n as usize + i as usize);
         assert!(tensor[cell].is_nan(), "cell {cell} twice");
         tensor[cell] = value;
     }
@@ -45,9 +42,7 @@ fn dense(dims: &[u32], batch: &Batch) -> Vec<f64> {
 fn singular_values(tensor: &[f64], dims: &[u32], mode: usize) -> Vec<f64> {
     let n = dims[mode] as usize;
     let inner: usize = dims[mode + 1..].iter().map(|&n| n as usize).product();
-    let unfolding = Mat::from_fn(n, tensor.len() / n, |i, j| {
-        tensor[(j / inner * n + i) * inner + j % inner]
-    });
+    let unfolding = Mat::from_fn(n, tensor.len() / n, |i, j| tensor[(j / inner * n + i) * inner + j % inner]);
     unfolding.singular_values().unwrap()
 }
 
@@ -132,10 +127,7 @@ fn unfoldings_have_the_rank() {
     for (dims, rank) in cases {
         for factors in [Distribution::Uniform, Distribution::Gaussian] {
             let cells = dims.iter().map(|&n| n as u64).product();
-            let (synth, all) = make(TuckerSpec {
-                factors,
-                ..TuckerSpec::new(dims, rank, cells)
-            });
+            let (synth, all) = make(TuckerSpec { factors, ..TuckerSpec::new(dims, rank, cells) });
             let tensor = dense(dims, &all);
             for (mode, &r) in rank.iter().enumerate() {
                 let s = singular_values(&tensor, dims, mode);
@@ -198,10 +190,7 @@ fn noise_has_the_level_and_spares_the_test_set() {
         test: 60_000,
         ..TuckerSpec::new(&[100, 100, 100], &[3, 3, 3], 60_000)
     };
-    let noisy = TuckerSpec {
-        noise: 1e-2,
-        ..clean.clone()
-    };
+    let noisy = TuckerSpec { noise: 1e-2, ..clean.clone() };
     let (synth, noisy) = make(noisy);
     let (_, clean) = make(clean);
     assert_eq!(noisy.indices, clean.indices);
@@ -221,10 +210,7 @@ fn noise_has_the_level_and_spares_the_test_set() {
 fn single_precision_rounds_the_same_values() {
     let spec = TuckerSpec::new(&[50, 50, 50], &[3, 3, 3], 5000);
     let (_, double) = make(spec.clone());
-    let (_, single) = make(TuckerSpec {
-        single: true,
-        ..spec
-    });
+    let (_, single) = make(TuckerSpec { single: true, ..spec });
     assert!(double.values.iter().any(|&v| v as f32 as f64 != v));
     let rounded: Vec<f64> = double.values.iter().map(|&v| v as f32 as f64).collect();
     assert_eq!(single.values, rounded);
@@ -242,10 +228,7 @@ fn cells_beyond_64_bits_are_drawn_too() {
     let spec = TuckerSpec::new(&dims, &[1; 6], 1);
     assert!(spec.validate().is_ok());
     let spec = TuckerSpec::new(&[2_000_003; 7], &[1; 7], 1);
-    assert!(matches!(
-        spec.validate(),
-        Err(SynthError::TooManyCells { .. })
-    ));
+    assert!(matches!(spec.validate(), Err(SynthError::TooManyCells { .. })));
 }
 
 #[test]
@@ -261,15 +244,9 @@ fn an_error_ends_the_stream() {
 
 #[test]
 fn degrees_of_freedom_and_oversampling() {
-    assert_eq!(
-        degrees_of_freedom(&[10, 8, 6], &[3, 2, 2]),
-        Ok(21 + 12 + 8 + 12)
-    );
+    assert_eq!(degrees_of_freedom(&[10, 8, 6], &[3, 2, 2]), Ok(21 + 12 + 8 + 12));
     let dims = [10_000; 3];
-    assert_eq!(
-        entries_from_oversampling(10.0, &dims, &[5; 3]),
-        Ok(1_500_500)
-    );
+    assert_eq!(entries_from_oversampling(10.0, &dims, &[5; 3]), Ok(1_500_500));
     assert_eq!(entries_from_oversampling(0.5, &dims, &[5; 3]), Ok(75_025));
     for bad in [0.0, -1.0, f64::NAN, f64::INFINITY] {
         assert!(matches!(
@@ -292,33 +269,18 @@ fn what_cannot_be_is_said_in_a_sentence() {
         (|s| s.rank = vec![2, 2], "but 2 were given"),
         (|s| s.dims[1] = 0, "dimension of mode 2 is 0"),
         (|s| s.rank[2] = 0, "rank of mode 3 is 0"),
-        (
-            |s| s.rank = vec![3, 9, 3],
-            "rank 9 of mode 2 exceeds its dimension 8",
-        ),
+        (|s| s.rank = vec![3, 9, 3], "rank 9 of mode 2 exceeds its dimension 8"),
         (|s| s.rank = vec![5, 2, 2], "rank 5 of mode 1 exceeds 4"),
         (|s| s.entries = 0, "0 train entries"),
         (|s| s.test = 381, "481 entries"),
         (|s| s.noise = f64::NAN, "noise NaN"),
-        (
-            |s| s.condition = Some(5.0),
-            "equal ranks, but they are [3, 2, 2]",
-        ),
-        (
-            |s| (s.rank, s.condition) = (vec![2; 3], Some(0.5)),
-            "condition number 0.5",
-        ),
-        (
-            |s| (s.dims, s.rank) = (vec![2000; 3], vec![1000; 3]),
-            "above the limit",
-        ),
+        (|s| s.condition = Some(5.0), "equal ranks, but they are [3, 2, 2]"),
+        (|s| (s.rank, s.condition) = (vec![2; 3], Some(0.5)), "condition number 0.5"),
+        (|s| (s.dims, s.rank) = (vec![2000; 3], vec![1000; 3]), "above the limit"),
     ];
     for (change, part) in cases {
         let sentence = sentence(change);
         assert!(sentence.contains(part), "{sentence}");
-        assert!(
-            sentence.contains(';') || sentence.contains("give"),
-            "{sentence}"
-        );
+        assert!(sentence.contains(';') || sentence.contains("give"), "{sentence}");
     }
 }

@@ -1,0 +1,324 @@
+//! Takes rows in: ids become provisional numbers, the rest is counted and spooled.
+
+use super::spool::Spool;
+use crate::budget::{Budget, Reservation};
+use crate::error::{Error, Result};
+use crate::ingest::columns::Binning;
+use crate::ingest::sketch::{Sketch, mix};
+use crate::ingest::{Cell, Dictionary, FilePlan, ModeCells, ModeRole, RowBatch};
+use crate::shard::Split;
+use std::path::Path;
+
+/// The least and the largest number of a binned column, and how its times were written.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Span {
+    pub least: f64,
+    pub most: f64,
+}
+
+impl Span {
+    const EMPTY: Span = Span { least: f64::INFINITY, most: f64::NEG_INFINITY };
+
+    fn add(&mut self, x: f64) {
+        self.least = self.least.min(x);
+        self.most = self.most.max(x);
+    }
+}
+
+/// What is known of a mode so far.
+#[derive(Debug)]
+pub(super) enum ModeGather {
+    Ids(Box<Dictionary>),
+    Indices { base: i64, dim: Option<u32>, largest: u32 },
+    Bins { binning: Binning, span: Span },
+}
+
+impl ModeGather {
+    /// Bytes of a spooled cell.
+    pub(super) fn width(&self) -> usize {
+        if matches!(self, ModeGather::Bins { .. }) { 8 } else { 4 }
+    }
+}
+
+/// Everything that is collected while rows come in.
+pub struct Gather {
+    pub(super) names: Vec<String>,
+    pub(super) value_name: String,
+    pub(super) modes: Vec<ModeGather>,
+    pub(super) spool: Spool,
+    /// Whether every spooled row carries the split it belongs to.
+    pub(super) tagged: bool,
+    /// Whether every spooled row carries a time for the split.
+    pub(super) timed: bool,
+    pub(super) pairs: Pairs,
+    pub(super) saw_dates: bool,
+    pub(super) saw_numbers: bool,
+    pub(super) bad: u64,
+    pub(super) first_bad: Option<String>,
+    skip_bad: u64,
+    memory: Reservation,
+    scratch: Vec<u64>,
+}
+
+impl Gather {
+    pub(super) fn new(
+        plan: &FilePlan,
+        tagged: bool,
+        budget: &Budget,
+        scratch: &Path,
+        skip_bad: u64,
+    ) -> Result<Self> {
+        let modes = plan.modes.iter().map(|mode| match mode.role {
+            ModeRole::Ids => ModeGather::Ids(Box::default()),
+            ModeRole::Indices { base, dim } => ModeGather::Indices { base, dim, largest: 0 },
+            ModeRole::Bins(binning) => ModeGather::Bins { binning, span: Span::EMPTY },
+        });
+        let names = plan.modes.iter().map(|mode| mode.name.clone()).collect();
+        Self::with(
+            names,
+            plan.value_name.clone(),
+            modes.collect(),
+            tagged,
+            plan.time.is_some(),
+            budget,
+            scratch,
+            skip_bad,
+        )
+    }
+
+    /// For entries that a program makes: indices from 0, each with its split.
+    pub(super) fn for_indices(
+        names: &[String],
+        dims: &[u32],
+        budget: &Budget,
+        scratch: &Path,
+    ) -> Result<Self> {
+        let modes = dims.iter().map(|&dim| ModeGather::Indices { base: 1, dim: Some(dim), largest: 0 });
+        Self::with(names.to_vec(), "value".into(), modes.collect(), true, false, budget, scratch, 0)
+    }
+
+    fn with(
+        names: Vec<String>,
+        value_name: String,
+        modes: Vec<ModeGather>,
+        tagged: bool,
+        timed: bool,
+        budget: &Budget,
+        scratch: &Path,
+        skip_bad: u64,
+    ) -> Result<Self> {
+        let record = modes.iter().map(ModeGather::width).sum::<usize>()
+            + 8
+            + 8 * usize::from(timed)
+            + usize::from(tagged);
+        let memory = budget.reserve(1 << 20, "the dictionaries of ids")?;
+        Ok(Gather {
+            pairs: Pairs::new(names.len()),
+            names,
+            value_name,
+            modes,
+            spool: Spool::new(record, budget, scratch)?,
+            tagged,
+            timed,
+            saw_dates: false,
+            saw_numbers: false,
+            bad: 0,
+            first_bad: None,
+            skip_bad,
+            memory,
+            scratch: Vec::new(),
+        })
+    }
+
+    /// Whether a further file has the same modes.
+    pub(super) fn same_modes(&self, plan: &FilePlan) -> Result<(), String> {
+        let names: Vec<&str> = plan.modes.iter().map(|mode| mode.name.as_str()).collect();
+        if names == self.names.iter().map(String::as_str).collect::<Vec<_>>() {
+            return Ok(());
+        }
+        Err(format!(
+            "the modes here are {}, those of the first file {}",
+            names.join(", "),
+            self.names.join(", ")
+        ))
+    }
+
+    /// Rows taken so far.
+    pub fn rows(&self) -> u64 {
+        self.spool.len()
+    }
+
+    /// Rows that were left out.
+    pub fn bad_rows(&self) -> u64 {
+        self.bad
+    }
+
+    /// Takes a batch of rows that belong to `part`, where that is given.
+    pub(super) fn take(&mut self, batch: &RowBatch, part: Option<Split>) -> Result<()> {
+        for bad in &batch.bad {
+            self.bad += 1;
+            let error = Error::Row { file: batch.file.clone(), line: bad.line, what: bad.what.clone() };
+            if self.bad > self.skip_bad {
+                if self.skip_bad == 0 {
+                    return Err(error);
+                }
+                let what = format!(
+                    "{} (this is bad row {}, --skip-bad allows {})",
+                    bad.what, self.bad, self.skip_bad
+                );
+                return Err(Error::Row { file: batch.file.clone(), line: bad.line, what });
+            }
+            self.first_bad.get_or_insert_with(|| error.to_string());
+        }
+        self.saw_dates |= batch.saw_dates;
+        self.saw_numbers |= batch.saw_numbers;
+        let rows = batch.len();
+        let record = self.record_bytes();
+        let out = self.spool.extend(rows)?;
+        self.scratch.resize(rows * batch.modes.len(), 0);
+        let hashes = &mut self.scratch;
+        let order = batch.modes.len();
+        let mut at = 0;
+        for (position, (mode, cells)) in self.modes.iter_mut().zip(&batch.modes).enumerate() {
+            match (mode, cells) {
+                (ModeGather::Ids(dictionary), ModeCells::Ids(cells)) => {
+                    for (row, &cell) in cells.iter().enumerate() {
+                        let (code, hash) = dictionary.code(cell, batch);
+                        put(out, row * record + at, &code.to_le_bytes());
+                        hashes[row * order + position] = hash;
+                    }
+                    at += 4;
+                }
+                (ModeGather::Indices { largest, .. }, ModeCells::Ids(cells)) => {
+                    for (row, &cell) in cells.iter().enumerate() {
+                        let index = if let Cell::Integer(index) = cell { index as u32 } else { 0 };
+                        *largest = (*largest).max(index);
+                        put(out, row * record + at, &index.to_le_bytes());
+                        hashes[row * order + position] = mix(u64::from(index));
+                    }
+                    at += 4;
+                }
+                (ModeGather::Bins { binning, span }, ModeCells::Numbers(numbers)) => {
+                    for (row, &number) in numbers.iter().enumerate() {
+                        span.add(number);
+                        put(out, row * record + at, &number.to_le_bytes());
+                        // The origin is known only in the end; for counting, any will do.
+                        let width = binning.width * if binning.time { per_second(number.abs()) } else { 1.0 };
+                        hashes[row * order + position] = mix((number / width).floor() as i64 as u64);
+                    }
+                    at += 8;
+                }
+                _ => return Err(Error::request("the columns of a batch are not those of its plan")),
+            }
+        }
+        for (row, value) in batch.values.iter().enumerate() {
+            put(out, row * record + at, &value.to_le_bytes());
+        }
+        at += 8;
+        if self.timed {
+            for (row, time) in batch.times.iter().enumerate() {
+                put(out, row * record + at, &time.to_le_bytes());
+            }
+            at += 8;
+        }
+        if self.tagged {
+            let tag = part.unwrap_or(Split::Train) as u8;
+            (0..rows).for_each(|row| out[row * record + at] = tag);
+        }
+        hashes.chunks_exact(order).for_each(|row| self.pairs.add(row));
+        let held: u64 =
+            self.modes.iter().map(|mode| if let ModeGather::Ids(d) = mode { d.memory() } else { 0 }).sum();
+        // Growing tables hold the old and the new copy for a moment; finishing needs some more.
+        self.memory.resize((1 << 20) + held * 3 / 2)
+    }
+
+    /// Takes entries that a program made: `indices` holds one per mode and entry.
+    pub fn entries(
+        &mut self,
+        indices: &[u32],
+        values: &[f64],
+        splits: impl Iterator<Item = Split>,
+    ) -> Result<()> {
+        let (order, record) = (self.modes.len(), self.record_bytes());
+        let out = self.spool.extend(values.len())?;
+        let mut hashes = [0; crate::MAX_ORDER];
+        for (entry, split) in splits.take(values.len()).enumerate() {
+            let row = &mut out[entry * record..(entry + 1) * record];
+            for (position, &index) in indices[entry * order..(entry + 1) * order].iter().enumerate() {
+                put(row, 4 * position, &index.to_le_bytes());
+                hashes[position] = mix(u64::from(index));
+            }
+            put(row, 4 * order, &values[entry].to_le_bytes());
+            row[4 * order + 8] = split as u8;
+            self.pairs.add(&hashes[..order]);
+        }
+        Ok(())
+    }
+
+    pub(super) fn record_bytes(&self) -> usize {
+        self.modes.iter().map(ModeGather::width).sum::<usize>()
+            + 8
+            + 8 * usize::from(self.timed)
+            + usize::from(self.tagged)
+    }
+}
+
+#[inline]
+fn put(out: &mut [u8], at: usize, bytes: &[u8]) {
+    out[at..at + bytes.len()].copy_from_slice(bytes);
+}
+
+/// How many of a file's time units make a second, judged by a typical or the largest number.
+pub(super) fn per_second(largest: f64) -> f64 {
+    match largest {
+        x if x < 1e11 => 1.0,
+        x if x < 1e14 => 1e3,
+        x if x < 1e17 => 1e6,
+        _ => 1e9,
+    }
+}
+
+/// Distinct pairs of ids, for every two modes, and distinct entries.
+#[derive(Debug)]
+pub(super) struct Pairs {
+    order: usize,
+    sketches: Vec<Sketch>,
+    entries: Sketch,
+}
+
+impl Pairs {
+    fn new(order: usize) -> Self {
+        Pairs {
+            order,
+            sketches: vec![Sketch::default(); order * (order - 1) / 2],
+            entries: Sketch::default(),
+        }
+    }
+
+    #[inline]
+    fn add(&mut self, hashes: &[u64]) {
+        let mut sketch = self.sketches.iter_mut();
+        let mut all = 0;
+        for (position, &a) in hashes.iter().enumerate() {
+            all = mix(all ^ a);
+            for &b in &hashes[position + 1..] {
+                if let Some(sketch) = sketch.next() {
+                    sketch.add(mix(a ^ b.rotate_left(32)));
+                }
+            }
+        }
+        self.entries.add(all);
+    }
+
+    /// About how many pairs of modes `a` and `b` have entries.
+    pub(super) fn estimate(&self, a: usize, b: usize) -> f64 {
+        let (a, b) = (a.min(b), a.max(b));
+        let before: usize = (0..a).map(|position| self.order - 1 - position).sum();
+        self.sketches[before + b - a - 1].estimate()
+    }
+
+    /// About how many entries are distinct.
+    pub(super) fn entries(&self) -> f64 {
+        self.entries.estimate()
+    }
+}

@@ -1,0 +1,126 @@
+//! Joins the first three stages: rows in ([`crate::ingest`]), sorted ([`crate::sort`]), shards out
+//! ([`crate::shard`]).
+//!
+//! Rows are read once. Their ids get provisional numbers and go, with the value, into a [`spool`]
+//! (memory first, then a scratch file without a name). When all ids are known the labels are
+//! sorted, the mode order is chosen, and the spooled rows are sorted by their final indices;
+//! duplicates meet in the merge, and what comes out is written block by block. So the same rows in
+//! any order give the same bytes.
+
+mod build;
+mod gather;
+mod options;
+mod order;
+mod resolve;
+mod split;
+mod spool;
+
+pub use gather::Gather;
+pub use options::{ConvertOptions, Converted, Duplicates, SplitRule};
+
+use crate::budget::Budget;
+use crate::control::{Control, Unit};
+use crate::error::{Error, Result};
+use crate::ingest::{self, ReadOptions, reader};
+use crate::shard::Split;
+use crate::storage::{RealDisk, Staging};
+use std::path::{Path, PathBuf};
+
+const HINT: &str = "--force replaces it";
+
+/// Converts files to a dataset.
+pub fn convert(options: &ConvertOptions, control: &Control) -> Result<Converted> {
+    let disk = RealDisk;
+    let staging = Staging::create(&disk, &options.output, options.force, HINT)?;
+    let budget = Budget::new(options.memory)?;
+    let scratch = scratch_directory(options.temp_dir.as_deref(), &options.output)?;
+    let mut read = options.read.clone();
+    // A thread holds a chunk and the rows parsed from it, some ten times as large.
+    let threads = read.threads.max(1);
+    read.chunk = (options.memory as usize / (threads * 200)).clamp(32 << 10, 512 << 10);
+    let pipeline = budget.reserve((threads * read.chunk * 24) as u64 + (4 << 20), "reading")?;
+
+    let mut files: Vec<(&PathBuf, Option<Split>)> = Vec::new();
+    let parts = !options.validation.is_empty() || !options.test.is_empty();
+    files.extend(options.inputs.iter().map(|path| (path, parts.then_some(Split::Train))));
+    files.extend(options.validation.iter().map(|path| (path, Some(Split::Validation))));
+    files.extend(options.test.iter().map(|path| (path, Some(Split::Test))));
+
+    let total: u64 = files.iter().map(|(path, _)| reader::input_bytes(path)).sum();
+    control.progress().stage("read", Unit::Bytes, total);
+    let mut gather: Option<Gather> = None;
+    let mut before = 0;
+    for (path, part) in files {
+        let input = ingest::open(path, &read)?;
+        let gather = match &mut gather {
+            Some(gather) => {
+                gather.same_modes(input.plan()).map_err(|what| Error::input(path, what))?;
+                gather
+            }
+            None => {
+                if let Some(guess) = &input.plan().guessed {
+                    control.say(guess);
+                }
+                fix_columns(&mut read, input.plan());
+                gather.insert(Gather::new(input.plan(), parts, &budget, &scratch, options.skip_bad)?)
+            }
+        };
+        let rows_before = gather.rows();
+        ingest::read_rows(input, &read, control, |batch| {
+            control.progress().advance(before + batch.input_bytes, &format_args!("{} rows", gather.rows()));
+            gather.take(&batch, part)
+        })?;
+        if gather.rows() == rows_before {
+            let what =
+                if gather.bad_rows() > 0 { "no row of the file can be used" } else { "the file has no rows" };
+            return Err(Error::input(path, what));
+        }
+        before += reader::input_bytes(path);
+    }
+    drop(pipeline);
+    let Some(gather) = gather else { return Err(Error::request("there is no input file")) };
+    build::build(gather, options, staging, &budget, &scratch, control)
+}
+
+/// Writes entries that a program makes (`fill` pushes them into the [`Gather`]) as a dataset.
+pub fn convert_entries(
+    options: &ConvertOptions,
+    names: &[String],
+    dims: &[u32],
+    control: &Control,
+    fill: impl FnOnce(&mut Gather) -> Result<()>,
+) -> Result<Converted> {
+    let disk = RealDisk;
+    let staging = Staging::create(&disk, &options.output, options.force, HINT)?;
+    let budget = Budget::new(options.memory)?;
+    let scratch = scratch_directory(options.temp_dir.as_deref(), &options.output)?;
+    let mut gather = Gather::for_indices(names, dims, &budget, &scratch)?;
+    fill(&mut gather)?;
+    build::build(gather, options, staging, &budget, &scratch, control)
+}
+
+/// Later files must have the columns of the first: what was guessed once is asked for by name.
+fn fix_columns(read: &mut ReadOptions, plan: &ingest::FilePlan) {
+    let columns = &mut read.columns;
+    if columns.modes.is_none() && !plan.modes.iter().any(|mode| mode.name.starts_with("column")) {
+        columns.modes = Some(plan.modes.iter().map(|mode| mode.name.clone()).collect());
+        columns.bins = plan
+            .modes
+            .iter()
+            .filter_map(|mode| match mode.role {
+                ingest::ModeRole::Bins(binning) => Some((mode.name.clone(), binning)),
+                _ => None,
+            })
+            .collect();
+    }
+}
+
+/// Scratch files go beside the output unless the user says otherwise.
+fn scratch_directory(asked: Option<&Path>, output: &Path) -> Result<PathBuf> {
+    let beside = output.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let directory = asked.unwrap_or(beside);
+    if !directory.is_dir() {
+        return Err(Error::input(directory, "there is no such directory for temporary files"));
+    }
+    Ok(directory.into())
+}

@@ -1,0 +1,148 @@
+//! When all rows are in: labels sorted, bins fixed, provisional numbers to indices.
+
+use super::gather::{ModeGather, per_second};
+use crate::error::{Error, Result};
+use crate::ingest::Collected;
+use crate::ingest::dictionary::Label;
+use crate::ingest::sketch::mix;
+use crate::shard::{Bins, Labels, ModeKind, write_labels};
+use crate::storage::Disk;
+use arrow_array::builder::LargeStringBuilder;
+use std::path::Path;
+
+/// The way from a spooled cell to an index and a hash of its label.
+pub(super) enum ModeIndex {
+    Ids(Collected),
+    Indices { base: i64 },
+    Bins { origin: f64, width: f64 },
+}
+
+/// A mode whose indices are fixed.
+pub(super) struct Resolved {
+    pub dim: u32,
+    pub index: ModeIndex,
+    pub bins: Option<Bins>,
+}
+
+impl ModeIndex {
+    /// Reads the cell at the start of `cell`.
+    #[inline]
+    pub(super) fn read(&self, cell: &[u8]) -> (u32, u64) {
+        match self {
+            ModeIndex::Ids(collected) => collected.index(u32_of(cell)),
+            ModeIndex::Indices { base } => {
+                let index = u32_of(cell);
+                (index, mix((i64::from(index) + base) as u64 ^ 0x5851_f42d_4c95_7f2d))
+            }
+            ModeIndex::Bins { origin, width } => {
+                let bin = ((f64_of(cell) - origin) / width).floor() as u32;
+                (bin, mix(u64::from(bin)))
+            }
+        }
+    }
+
+    pub(super) fn width(&self) -> usize {
+        if matches!(self, ModeIndex::Bins { .. }) { 8 } else { 4 }
+    }
+}
+
+#[inline]
+pub(super) fn u32_of(cell: &[u8]) -> u32 {
+    u32::from_le_bytes([cell[0], cell[1], cell[2], cell[3]])
+}
+
+#[inline]
+pub(super) fn f64_of(cell: &[u8]) -> f64 {
+    let mut bytes = [0; 8];
+    bytes.copy_from_slice(&cell[..8]);
+    f64::from_le_bytes(bytes)
+}
+
+/// Fixes the indices of a mode.
+pub(super) fn resolve(name: &str, mode: ModeGather, saw_dates: bool, saw_numbers: bool) -> Result<Resolved> {
+    match mode {
+        ModeGather::Ids(dictionary) => {
+            let collected = dictionary.finish();
+            let dim = u32::try_from(collected.len())
+                .map_err(|_| Error::request(format!("mode {name} has more than {} ids", u32::MAX)))?;
+            Ok(Resolved { dim, index: ModeIndex::Ids(collected), bins: None })
+        }
+        ModeGather::Indices { base, dim, largest } => {
+            Ok(Resolved { dim: dim.unwrap_or(largest + 1), index: ModeIndex::Indices { base }, bins: None })
+        }
+        ModeGather::Bins { binning, span } => {
+            if binning.time && saw_dates && saw_numbers {
+                let what =
+                    format!("mode {name} holds both dates and numbers: write all its times in one way");
+                return Err(Error::request(what));
+            }
+            let per_second = match binning.time && !saw_dates {
+                true => per_second(span.most.abs().max(span.least.abs())),
+                false => 1.0,
+            };
+            let width = binning.width * per_second;
+            let bins = ((span.most - span.least) / width).floor() + 1.0;
+            if bins >= f64::from(u32::MAX) {
+                let what = format!(
+                    "mode {name} would have {bins:.0} bins from {} to {}: choose wider ones",
+                    span.least, span.most
+                );
+                return Err(Error::request(what));
+            }
+            let bins_record = Bins {
+                origin: span.least / per_second,
+                width: binning.width,
+                time: binning.time,
+                per_second,
+            };
+            let index = ModeIndex::Bins { origin: span.least, width };
+            Ok(Resolved { dim: bins as u32, index, bins: Some(bins_record) })
+        }
+    }
+}
+
+/// What the indices stand for, with the labels written where they are no plain range.
+pub(super) fn kind(
+    resolved: &Resolved,
+    name: &str,
+    position: usize,
+    disk: &dyn Disk,
+    directory: &Path,
+) -> Result<ModeKind> {
+    let collected = match (&resolved.index, &resolved.bins) {
+        (_, Some(bins)) => return Ok(ModeKind::Bins(bins.clone())),
+        (ModeIndex::Indices { base }, _) => return Ok(ModeKind::Range { base: *base }),
+        (ModeIndex::Ids(collected), _) => collected,
+        (ModeIndex::Bins { .. }, None) => return Err(Error::request("a binned mode has lost its bins")),
+    };
+    let labels = collected.labels();
+    // A file name that every system takes, and that two modes never share.
+    let plain: String = name
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() || c == '_' || c == '-' { c } else { '_' })
+        .collect();
+    let file = if plain == name {
+        format!("modes/{plain}.arrow")
+    } else {
+        format!("modes/{plain}.{}.arrow", position + 1)
+    };
+    if collected.all_integers() {
+        let integers = labels.iter().map(|label| if let Label::Integer(value) = label { *value } else { 0 });
+        let values: Vec<i64> = integers.collect();
+        let base = values.first().copied().unwrap_or(0);
+        if values.iter().enumerate().all(|(index, &value)| value == base + index as i64) {
+            return Ok(ModeKind::Range { base });
+        }
+        let labels = write_labels(disk, directory, file, &Labels::Integers(values.into()))?;
+        return Ok(ModeKind::Integers { labels });
+    }
+    let mut text = LargeStringBuilder::new();
+    for label in &labels {
+        match label {
+            Label::Integer(value) => text.append_value(value.to_string()),
+            Label::Text(bytes) => text.append_value(String::from_utf8_lossy(bytes)),
+        }
+    }
+    let labels = write_labels(disk, directory, file, &Labels::Text(text.finish()))?;
+    Ok(ModeKind::Text { labels })
+}

@@ -1,0 +1,93 @@
+//! Decides which split a row belongs to.
+
+use super::spool::Spool;
+use crate::error::Result;
+use crate::ingest::sketch::mix;
+use crate::shard::Split;
+
+/// The rule, settled.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Splitter {
+    /// Every row carries its split.
+    Given,
+    /// By a hash of the labels: below `train`, below `validation`, or above.
+    Hash { seed: u64, train: f64, validation: f64 },
+    /// By time: up to `train`, up to `validation`, or later.
+    Time { train: f64, validation: f64 },
+}
+
+impl Splitter {
+    pub(super) fn by_hash(shares: [f64; 3], seed: u64) -> Self {
+        Splitter::Hash {
+            seed: mix(seed ^ 0x7465_6e66_696c_6c21),
+            train: shares[0],
+            validation: shares[0] + shares[1],
+        }
+    }
+
+    /// The split of an entry with these label hashes (in the user's mode order).
+    #[inline]
+    pub(super) fn of_hashes(seed: u64, train: f64, validation: f64, hashes: &[u64]) -> Split {
+        let hash = hashes.iter().fold(seed, |sum, &hash| mix(sum.rotate_left(5) ^ hash));
+        let unit = (hash >> 11) as f64 / (1u64 << 53) as f64;
+        pick(unit < train, unit < validation)
+    }
+
+    #[inline]
+    pub(super) fn of_time(train: f64, validation: f64, time: f64) -> Split {
+        pick(time <= train, time <= validation)
+    }
+}
+
+fn pick(train: bool, validation: bool) -> Split {
+    match (train, validation) {
+        (true, _) => Split::Train,
+        (false, true) => Split::Validation,
+        (false, false) => Split::Test,
+    }
+}
+
+/// Order-preserving map from finite floats to integers.
+fn ordered(x: f64) -> u64 {
+    let bits = x.to_bits();
+    if bits >> 63 == 1 { !bits } else { bits | 1 << 63 }
+}
+
+fn unordered(x: u64) -> f64 {
+    f64::from_bits(if x >> 63 == 1 { x & !(1 << 63) } else { !x })
+}
+
+/// The times below or at which four fifths and nine tenths of the rows lie, exactly, in four
+/// passes over the spool and a fixed amount of memory.
+pub(super) fn time_thresholds(spool: &mut Spool, record: usize, time_at: usize) -> Result<(f64, f64)> {
+    let rows = spool.len();
+    let train = quantile(spool, record, time_at, rows - rows / 5)?;
+    let validation = quantile(spool, record, time_at, rows - rows / 10)?;
+    Ok((train, validation))
+}
+
+/// The `rank`-th smallest time (from 1), sixteen bits per pass.
+fn quantile(spool: &mut Spool, record: usize, time_at: usize, rank: u64) -> Result<f64> {
+    let (mut prefix, mut left) = (0u64, rank.max(1));
+    for shift in [48u32, 32, 16, 0] {
+        let mut counts = vec![0u64; 1 << 16];
+        spool.for_each_piece(|piece| {
+            for row in piece.chunks_exact(record) {
+                let mut bytes = [0; 8];
+                bytes.copy_from_slice(&row[time_at..time_at + 8]);
+                let key = ordered(f64::from_le_bytes(bytes));
+                if shift == 48 || key >> (shift + 16) == prefix {
+                    counts[(key >> shift) as usize & 0xffff] += 1;
+                }
+            }
+            Ok(())
+        })?;
+        let mut digit = 0;
+        while digit < 0xffff && counts[digit] < left {
+            left -= counts[digit];
+            digit += 1;
+        }
+        prefix = prefix << 16 | digit as u64;
+    }
+    Ok(unordered(prefix))
+}
