@@ -38,6 +38,7 @@ pub fn convert(options: &ConvertOptions, control: &Control) -> Result<Converted>
     // A thread holds a chunk and the rows parsed from it, some ten times as large.
     let threads = read.threads.max(1);
     read.chunk = (options.memory as usize / (threads * 200)).clamp(32 << 10, 512 << 10);
+    read.scratch.clone_from(&scratch);
     let pipeline = budget.reserve((threads * read.chunk * 24) as u64 + (4 << 20), "reading")?;
 
     let mut files: Vec<(&PathBuf, Option<Split>)> = Vec::new();

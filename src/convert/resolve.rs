@@ -3,7 +3,7 @@
 use super::gather::{ModeGather, per_second};
 use crate::error::{Error, Result};
 use crate::ingest::Collected;
-use crate::ingest::dictionary::Label;
+use crate::ingest::dictionary::{Label, hash_integer};
 use crate::ingest::sketch::mix;
 use crate::shard::{Bins, Labels, ModeKind, write_labels};
 use crate::storage::Disk;
@@ -32,7 +32,7 @@ impl ModeIndex {
             ModeIndex::Ids(collected) => collected.index(u32_of(cell)),
             ModeIndex::Indices { base } => {
                 let index = u32_of(cell);
-                (index, mix((i64::from(index) + base) as u64 ^ 0x5851_f42d_4c95_7f2d))
+                (index, hash_integer(i64::from(index) + base))
             }
             ModeIndex::Bins { origin, width } => {
                 let bin = ((f64_of(cell) - origin) / width).floor() as u32;

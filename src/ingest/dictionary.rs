@@ -27,7 +27,9 @@ pub struct Dictionary {
     text_hashes: Vec<u64>,
 }
 
-fn hash_integer(value: i64) -> u64 {
+/// The hash of an integer label: the same whether the mode holds text as well, or is a plain range.
+#[inline]
+pub fn hash_integer(value: i64) -> u64 {
     mix(value as u64 ^ 0x5851_f42d_4c95_7f2d)
 }
 

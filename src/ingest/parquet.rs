@@ -14,7 +14,8 @@ use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchR
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-const MAGIC: &[u8; 4] = b"PAR1";
+/// How a Parquet file begins.
+pub const MAGIC: &[u8; 4] = b"PAR1";
 const BATCH_ROWS: usize = 1 << 15;
 
 /// Whether a file begins as Parquet does.
@@ -41,16 +42,16 @@ pub fn parts(directory: &Path) -> Result<Vec<PathBuf>> {
     Ok(parts)
 }
 
-fn builder(path: &Path) -> Result<ParquetRecordBatchReaderBuilder<File>> {
-    let file = File::open(path).context("open", path)?;
+fn builder(path: &Path, unpacked: Option<&File>) -> Result<ParquetRecordBatchReaderBuilder<File>> {
+    let file = unpacked.map_or_else(|| File::open(path), File::try_clone).context("open", path)?;
     ParquetRecordBatchReaderBuilder::try_new(file).map_err(|error| {
         Error::input(path, format!("this Parquet file cannot be read ({error}): fetch it again"))
     })
 }
 
-/// The columns of a file, with the first row to guess from.
-pub fn columns(path: &Path) -> Result<Columns> {
-    let builder = builder(path)?;
+/// The columns of a file (or of its unpacked copy), with the first row to guess from.
+pub fn columns(path: &Path, unpacked: Option<&File>) -> Result<Columns> {
+    let builder = builder(path, unpacked)?;
     let names: Vec<String> = builder.schema().fields().iter().map(|field| field.name().clone()).collect();
     let mut first = vec![String::new(); names.len()];
     let mut reader = builder.with_batch_size(1).build().map_err(|error| damaged(path, &error.to_string()))?;
@@ -179,9 +180,9 @@ pub struct Parts {
 }
 
 impl Parts {
-    /// Opens a file for a plan.
-    pub fn open(path: &Path, plan: &FilePlan) -> Result<Self> {
-        let builder = builder(path)?;
+    /// Opens a file for a plan; `unpacked` is read in its place where it is given.
+    pub fn open(path: &Path, unpacked: Option<&File>, plan: &FilePlan) -> Result<Self> {
+        let builder = builder(path, unpacked)?;
         let mut wanted: Vec<usize> = plan.modes.iter().map(|mode| mode.column).collect();
         wanted.push(plan.value);
         wanted.extend(plan.time);

@@ -7,8 +7,9 @@ use super::rows::RowBatch;
 use super::source::{self, BytesRead, display_name, is_stdin, plain_name};
 use super::text::{Chunks, Parser};
 use crate::control::Control;
-use crate::error::{Error, Result};
+use crate::error::{Error, IoContext, Result};
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
@@ -37,6 +38,8 @@ pub struct ReadOptions {
     pub threads: usize,
     /// Bytes of text that a thread gets at a time.
     pub chunk: usize,
+    /// Where scratch files go.
+    pub scratch: PathBuf,
 }
 
 /// An input whose beginning has been looked at.
@@ -47,7 +50,8 @@ pub struct Input {
 }
 
 enum Kind {
-    Parquet(Vec<PathBuf>),
+    /// Parts, and an unpacked copy where the file itself cannot be read in any order.
+    Parquet(Vec<(PathBuf, Option<File>)>),
     Text {
         stream: Box<dyn Read + Send>,
         begun: Vec<u8>,
@@ -80,19 +84,15 @@ pub fn input_bytes(path: &Path) -> u64 {
 pub fn open(path: &Path, options: &ReadOptions) -> Result<Input> {
     let name = display_name(path);
     let settle = |columns: &Columns| columns.plan(&options.columns).map_err(|what| Error::input(&name, what));
-    let wants_parquet = options.format == Some(Format::Parquet)
-        || options.format.is_none() && !is_stdin(path) && (path.is_dir() || parquet::is_parquet(path));
-    if wants_parquet {
-        if is_stdin(path) {
-            return Err(Error::input(name, "Parquet cannot be read from standard input: give a file"));
-        }
+    if options.format != Some(Format::Text) && !is_stdin(path) && (path.is_dir() || parquet::is_parquet(path)) {
         let parts = if path.is_dir() { parquet::parts(path)? } else { vec![path.to_path_buf()] };
-        let columns = parquet::columns(&parts[0])?;
+        let columns = parquet::columns(&parts[0], None)?;
         for part in &parts[1..] {
-            if parquet::columns(part)?.names != columns.names {
+            if parquet::columns(part, None)?.names != columns.names {
                 return Err(Error::input(part, "this part has other columns than the first one"));
             }
         }
+        let parts = parts.into_iter().map(|part| (part, None)).collect();
         return Ok(Input { path: path.into(), plan: settle(&columns)?, kind: Kind::Parquet(parts) });
     }
     let read = BytesRead::default();
@@ -141,8 +141,8 @@ pub fn read_rows(
     match input.kind {
         Kind::Parquet(parts) => {
             let mut before = 0;
-            for path in parts {
-                let mut reader = parquet::Parts::open(&path, &input.plan)?;
+            for (path, unpacked) in parts {
+                let mut reader = parquet::Parts::open(&path, unpacked.as_ref(), &input.plan)?;
                 while let Some(mut batch) = reader.next()? {
                     control.check()?;
                     batch.input_bytes = before;

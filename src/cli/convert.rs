@@ -1,0 +1,270 @@
+//! `tenfill convert`.
+
+use super::{Context, default_threads, parse_list};
+use crate::budget::Budget;
+use crate::convert::{ConvertOptions, Converted, Duplicates, SplitRule, convert};
+use crate::error::{Error, Result};
+use crate::ingest::columns::{Binning, ColumnRequest};
+use crate::ingest::dialect::{Delimiter, DialectRequest};
+use crate::ingest::{Format, ReadOptions};
+use crate::shard::Manifest;
+use crate::units;
+use crate::usage::Usage;
+use serde_json::json;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Turn ratings, readings or any table of ids and values into a dataset
+///
+/// Reads CSV, TSV, a::b::c text, FROSTT .tns and Parquet (a file or a directory of parts), plain,
+/// gzip or zstd, or - for standard input. Ids may be numbers or text and are kept as labels. What
+/// is not said is found from the file, and what was found is printed.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  tenfill convert ratings.csv -o ratings.tenfill --modes userId,movieId,timestamp --value rating --bin timestamp=7d
+  tenfill convert 'u.data' -o ml.tenfill --modes 1,2,4 --value 3 --bin 4=7d
+  tenfill convert tensor.tns.gz -o tensor.tenfill --split none
+  tenfill convert parts/ -o sensors.tenfill --modes sensor,place,hour --value reading --memory 512M
+  zcat huge.csv.gz | tenfill convert - -o huge.tenfill --modes user,item --value stars
+  tenfill convert train.csv --validation val.csv --test test.csv -o mine.tenfill")]
+pub(super) struct Arguments {
+    /// Files to convert; - for standard input
+    #[arg(required = true)]
+    inputs: Vec<PathBuf>,
+    /// The dataset to write
+    #[arg(short, long, value_name = "DATASET")]
+    output: PathBuf,
+    #[command(flatten)]
+    options: ConvertArguments,
+    /// Memory to keep to [default: 1G, or a quarter of the machine's]
+    #[arg(long, value_parser = units::parse_size)]
+    memory: Option<u64>,
+    /// Threads [default: one per core]
+    #[arg(long)]
+    threads: Option<usize>,
+    /// Seeds the split
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Replace the output if it exists
+    #[arg(long)]
+    force: bool,
+}
+
+/// What `complete FILE` takes as well.
+#[derive(clap::Args, Clone)]
+pub(super) struct ConvertArguments {
+    /// Columns of ids, by header name or number from 1: userId,movieId,timestamp
+    #[arg(long, value_delimiter = ',', value_name = "COLUMNS", help_heading = "Input")]
+    modes: Option<Vec<String>>,
+    /// Column of the value, by header name or number
+    #[arg(long, value_name = "COLUMN", help_heading = "Input")]
+    value: Option<String>,
+    /// Cut a mode into bins: timestamp=7d (dates or epoch times), age=10 (numbers)
+    #[arg(long, value_name = "MODE=WIDTH", value_parser = parse_bin, help_heading = "Input")]
+    bin: Vec<(String, Binning)>,
+    /// Shares of train/validation/test by a seeded hash, or 'time', or 'none' [default: 80/10/10]
+    #[arg(long, value_parser = SplitRule::parse, help_heading = "Input")]
+    split: Option<SplitRule>,
+    /// Column of times for --split time, where it is not a mode
+    #[arg(long, value_name = "COLUMN", help_heading = "Input")]
+    time_column: Option<String>,
+    /// Validation entries in files of their own (no split then)
+    #[arg(long, value_name = "FILE", help_heading = "Input")]
+    validation: Vec<PathBuf>,
+    /// Test entries in files of their own (no split then)
+    #[arg(long, value_name = "FILE", help_heading = "Input")]
+    test: Vec<PathBuf>,
+    /// What to do with rows that have the same ids
+    #[arg(long, value_enum, default_value_t = DuplicatesArgument::Mean, help_heading = "Input")]
+    duplicates: DuplicatesArgument,
+    /// Between fields: , ; | :: tab space [default: found from the first lines]
+    #[arg(long, value_parser = Delimiter::parse, help_heading = "Input")]
+    delimiter: Option<Delimiter>,
+    /// The first line is a header [default: found]
+    #[arg(long, conflicts_with = "no_header", help_heading = "Input")]
+    header: bool,
+    /// The first line is data
+    #[arg(long, help_heading = "Input")]
+    no_header: bool,
+    /// The format [default: found from the name and the first bytes]
+    #[arg(long, value_enum, help_heading = "Input")]
+    format: Option<FormatArgument>,
+    /// Fix the dimensions: ids are indices then, from 1
+    #[arg(long, value_parser = parse_list::<u32>, value_name = "N,N,...", help_heading = "Input")]
+    dims: Option<std::vec::Vec<u32>>,
+    /// Indices begin at 0 (with .tns or --dims)
+    #[arg(long, help_heading = "Input")]
+    zero_based: bool,
+    /// Leave out up to N bad rows instead of stopping at the first
+    #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Input")]
+    skip_bad: u64,
+    /// Directory for temporary files [default: beside the output]
+    #[arg(long, value_name = "DIR", help_heading = "Input")]
+    temp_dir: Option<PathBuf>,
+}
+
+#[derive(clap::ValueEnum, Clone, Copy)]
+enum DuplicatesArgument {
+    Error,
+    First,
+    Last,
+    Mean,
+    Sum,
+}
+
+#[derive(clap::ValueEnum, Clone, Copy)]
+enum FormatArgument {
+    /// Delimited text
+    #[value(alias = "csv", alias = "tsv")]
+    Text,
+    /// FROSTT: 1-based indices, then the value
+    Tns,
+    /// Parquet
+    Parquet,
+}
+
+fn parse_bin(text: &str) -> Result<(String, Binning), String> {
+    let (mode, width) = text.rsplit_once('=').ok_or("write it as MODE=WIDTH, like timestamp=7d")?;
+    Ok((mode.to_string(), Binning::parse(width)?))
+}
+
+impl ConvertArguments {
+    /// The options of a conversion.
+    pub(super) fn options(
+        self,
+        inputs: Vec<PathBuf>,
+        output: PathBuf,
+        seed: u64,
+        memory: Option<u64>,
+        threads: Option<usize>,
+        force: bool,
+    ) -> Result<ConvertOptions> {
+        let given = !self.validation.is_empty() || !self.test.is_empty();
+        if given && self.split.is_some_and(|split| split != SplitRule::Shares([1.0, 0.0, 0.0])) {
+            return Err(Error::request("--split does not go with --validation and --test: the files are the split"));
+        }
+        if self.dims.as_ref().is_some_and(|dims| dims.contains(&0)) {
+            return Err(Error::request("--dims holds a 0: every mode needs at least one index"));
+        }
+        let split = self.split.unwrap_or(SplitRule::Shares([0.8, 0.1, 0.1]));
+        let columns = ColumnRequest {
+            modes: self.modes,
+            value: self.value,
+            bins: self.bin,
+            time: (split == SplitRule::Time && !given).then_some(self.time_column),
+            dims: self.dims,
+            zero_based: self.zero_based,
+        };
+        let header = if self.header { Some(true) } else { self.no_header.then_some(false) };
+        let format = self.format.map(|format| match format {
+            FormatArgument::Text => Format::Text,
+            FormatArgument::Tns => Format::Tns,
+            FormatArgument::Parquet => Format::Parquet,
+        });
+        let duplicates = match self.duplicates {
+            DuplicatesArgument::Error => Duplicates::Error,
+            DuplicatesArgument::First => Duplicates::First,
+            DuplicatesArgument::Last => Duplicates::Last,
+            DuplicatesArgument::Mean => Duplicates::Mean,
+            DuplicatesArgument::Sum => Duplicates::Sum,
+        };
+        Ok(ConvertOptions {
+            inputs,
+            validation: self.validation,
+            test: self.test,
+            output,
+            read: ReadOptions {
+                format,
+                dialect: DialectRequest { delimiter: self.delimiter, header },
+                columns,
+                threads: threads.unwrap_or_else(default_threads),
+                chunk: 0,
+                scratch: PathBuf::new(),
+            },
+            split,
+            seed,
+            duplicates,
+            memory: memory.unwrap_or_else(Budget::default_bytes),
+            temp_dir: self.temp_dir,
+            skip_bad: self.skip_bad,
+            force,
+        })
+    }
+}
+
+pub(super) fn run(arguments: Arguments, context: &Context) -> Result<ExitCode> {
+    let usage = Usage::start();
+    let Arguments { inputs, output, options, memory, threads, force, seed } = arguments;
+    let options = options.options(inputs, output, seed, memory, threads, force)?;
+    let converted = convert(&options, &context.control)?;
+    converted.notes.iter().for_each(|note| context.control.say(note));
+    report(&converted, &options.output, &usage, context);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The outcome for people and programs; synth has the same.
+pub(super) fn report(converted: &Converted, output: &std::path::Path, usage: &Usage, context: &Context) {
+    let manifest = &converted.manifest;
+    context.print(summary(manifest, output));
+    let seconds = usage.seconds();
+    context.print(format_args!(
+        "{} rows in {} ({:.0} rows per second, {:.1} CPU seconds, peak {} of memory)",
+        units::count(converted.rows),
+        units::duration(seconds),
+        converted.rows as f64 / seconds.max(1e-9),
+        usage.cpu_seconds(),
+        units::size(usage.peak_anon_bytes()),
+    ));
+    let mut line = dataset_json(manifest);
+    for (name, value) in [
+        ("duplicates", json!(manifest.duplicates)),
+        ("rows", json!(converted.rows)),
+        ("bad_rows", json!(converted.bad_rows)),
+        ("overlap", json!(converted.overlap)),
+        ("notes", json!(converted.notes)),
+        ("seconds", json!(seconds)),
+        ("cpu_seconds", json!(usage.cpu_seconds())),
+        ("peak_anon_bytes", json!(usage.peak_anon_bytes())),
+    ] {
+        line[name] = value;
+    }
+    context.finish(&line);
+}
+
+/// What a dataset holds, in a few lines.
+pub(super) fn summary(manifest: &Manifest, path: &std::path::Path) -> String {
+    let modes: Vec<String> =
+        manifest.modes.iter().map(|mode| format!("{} {}", units::count(mode.dim.into()), mode.name)).collect();
+    let shards = manifest.train.shards.len() + manifest.validation.shards.len() + manifest.test.shards.len();
+    let bytes = manifest.train.bytes() + manifest.validation.bytes() + manifest.test.bytes();
+    format!(
+        "{}: {}\n  entries  {} train, {} validation, {} test\n  order    {}\n  files    {} {} of {}, {:.2} bytes per entry",
+        path.display(),
+        modes.join(" x "),
+        units::count(manifest.train.entries),
+        units::count(manifest.validation.entries),
+        units::count(manifest.test.entries),
+        manifest.mode_order_reason,
+        shards,
+        if shards == 1 { "shard" } else { "shards" },
+        units::size(bytes),
+        manifest.bytes_per_entry(),
+    )
+}
+
+/// The fields that convert, synth and inspect share.
+pub(super) fn dataset_json(manifest: &Manifest) -> serde_json::Value {
+    json!({
+        "dims": manifest.dims(),
+        "modes": manifest.modes.iter().map(|mode| mode.name.as_str()).collect::<Vec<_>>(),
+        "mode_order": manifest.mode_order.iter().map(|&mode| manifest.modes[mode].name.as_str()).collect::<Vec<_>>(),
+        "entries": {
+            "train": manifest.train.entries,
+            "validation": manifest.validation.entries,
+            "test": manifest.test.entries,
+        },
+        "bytes_per_entry": manifest.bytes_per_entry(),
+        "shards": manifest.train.shards.len() + manifest.validation.shards.len() + manifest.test.shards.len(),
+    })
+}

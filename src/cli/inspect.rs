@@ -1,0 +1,84 @@
+//! `tenfill inspect`.
+
+use super::{Context, convert};
+use crate::error::Result;
+use crate::shard::{Dataset, ModeKind};
+use crate::units;
+use serde_json::json;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Show what a dataset holds
+#[derive(clap::Args)]
+#[command(after_help = "Examples:\n  tenfill inspect ratings.tenfill\n  tenfill inspect ratings.tenfill --rank 10,10,10")]
+pub(super) struct Arguments {
+    /// The dataset
+    path: PathBuf,
+}
+
+pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<ExitCode> {
+    let dataset = Dataset::open(&arguments.path)?;
+    let manifest = dataset.manifest();
+    context.print(convert::summary(manifest, &arguments.path));
+    let train = &manifest.train;
+    let cells: f64 = manifest.modes.iter().map(|mode| f64::from(mode.dim)).product();
+    let all = train.entries + manifest.validation.entries + manifest.test.entries;
+    let density = all as f64 / cells;
+    let per = |nodes: u64| train.entries as f64 / nodes.max(1) as f64;
+    context.print(format_args!(
+        "  density  {density:.3e} of {cells:.3e} cells\n  slices   {} of {:.1} train entries\n  fibres   {} of {:.2} train entries",
+        units::count(train.slices),
+        per(train.slices),
+        units::count(train.fibres),
+        per(train.fibres),
+    ));
+    let values = &manifest.values;
+    let mean = values.sum / train.entries.max(1) as f64;
+    let distinct = values.distinct.map_or("more than 256".into(), |n| n.to_string());
+    context.print(format_args!(
+        "  {:8} {} to {}, mean {mean:.4}, {distinct} distinct",
+        manifest.value, values.min, values.max
+    ));
+    context.print(format_args!("  split    {}", manifest.split_rule));
+    context.print(format_args!("  doubles  {} rows ({})", units::count(manifest.duplicates), manifest.duplicates_rule));
+    for (position, mode) in manifest.modes.iter().enumerate() {
+        let what = match &mode.kind {
+            ModeKind::Range { base } => format!("the numbers {} to {}", base, base + i64::from(mode.dim) - 1),
+            ModeKind::Integers { .. } | ModeKind::Text { .. } => {
+                let labels = dataset.labels(position)?;
+                let (first, last) = labels.map_or_else(Default::default, |l| (l.get(0), l.get(l.len() - 1)));
+                let kind = if matches!(mode.kind, ModeKind::Text { .. }) { "text" } else { "integers" };
+                format!("{kind} from '{first}' to '{last}'")
+            }
+            ModeKind::Bins(bins) if bins.time => {
+                let end = bins.origin + bins.width * f64::from(mode.dim);
+                let show = crate::ingest::number::format_time;
+                format!("bins of {} from {} to {}", days(bins.width), show(bins.origin), show(end))
+            }
+            ModeKind::Bins(bins) => format!("bins of {} from {}", bins.width, bins.origin),
+        };
+        let missing = u64::from(mode.dim) - mode.statistics.in_train;
+        let note = if missing > 0 { format!(", {} without train entries", units::count(missing)) } else { String::new() };
+        context.print(format_args!("  mode {}   {}: {} indices, {what}{note}", position + 1, mode.name, units::count(mode.dim.into())));
+    }
+    let mut line = convert::dataset_json(manifest);
+    line["slices"] = json!(train.slices);
+    line["fibres"] = json!(train.fibres);
+    line["density"] = json!(density);
+    line["entries_per_slice"] = json!(per(train.slices));
+    line["entries_per_fibre"] = json!(per(train.fibres));
+    line["mode_order_reason"] = json!(manifest.mode_order_reason);
+    line["duplicates"] = json!(manifest.duplicates);
+    line["split"] = json!(manifest.split_rule);
+    context.finish(&line);
+    Ok(ExitCode::SUCCESS)
+}
+
+fn days(seconds: f64) -> String {
+    for (unit, name) in [(86_400.0, "d"), (3600.0, "h"), (60.0, "m")] {
+        if seconds % unit == 0.0 {
+            return format!("{}{name}", seconds / unit);
+        }
+    }
+    format!("{seconds}s")
+}

@@ -1,0 +1,39 @@
+//! `tenfill verify`.
+
+use super::Context;
+use crate::error::Result;
+use crate::shard::verify;
+use crate::units;
+use serde_json::json;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Check every checksum and every rule of a dataset or a run
+///
+/// Names the file and the offset of whatever is wrong; exit code 1 then.
+#[derive(clap::Args)]
+#[command(after_help = "Example:\n  tenfill verify ratings.tenfill")]
+pub(super) struct Arguments {
+    /// The dataset
+    path: PathBuf,
+}
+
+pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<ExitCode> {
+    let found = verify(&arguments.path, &context.control)?;
+    let ok = found.problems.is_empty();
+    for problem in &found.problems {
+        let place = problem.offset.map_or(String::new(), |offset| format!(" at offset {offset}"));
+        eprintln!("tenfill: {}{place}: {}", problem.file.display(), problem.what);
+    }
+    if ok {
+        let (files, bytes) = (found.files, units::size(found.bytes));
+        context.print(format_args!("{}: all well, {files} files, {bytes}", arguments.path.display()));
+    }
+    context.finish(&json!({
+        "ok": ok,
+        "files": found.files,
+        "bytes": found.bytes,
+        "problems": found.problems,
+    }));
+    Ok(ExitCode::from(u8::from(!ok)))
+}
