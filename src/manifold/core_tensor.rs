@@ -217,7 +217,10 @@ mod tests {
     }
 
     fn at(core: &Core, index: &[usize]) -> f64 {
-        let position = index.iter().zip(core.ranks()).fold(0, |p, (i, r)| p * r + i);
+        let position = index
+            .iter()
+            .zip(core.ranks())
+            .fold(0, |p, (i, r)| p * r + i);
         core.as_slice()[position]
     }
 

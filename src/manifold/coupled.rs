@@ -204,3 +204,95 @@ fn skew(x: &[f64], modes: &[ModeFrame]) -> Vec<Square> {
 fn dot(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Distribution, Euclidean, Geometry, Preconditioned, random_point};
+    use super::*;
+
+    /// The core in its eigenbases and the modes, as a frame would hold them.
+    fn parts(ranks: &[usize], geometry: &dyn Geometry, seed: u64) -> (Core, Vec<ModeFrame>) {
+        let point = random_point(ranks, ranks, Distribution::Uniform, seed);
+        let mut core = point.core.clone();
+        let mut modes = vec![];
+        for mode in 0..ranks.len() {
+            let unfolding = point.core.unfolding_transposed(mode);
+            let (eigenvalues, basis) = super::super::square::left_singular(unfolding).unwrap();
+            let mut weights = eigenvalues.clone();
+            geometry.weigh(&mut weights);
+            core = core.mode_product(mode, &basis.transpose());
+            modes.push(ModeFrame {
+                basis,
+                eigenvalues,
+                weights,
+            });
+        }
+        (core, modes)
+    }
+
+    fn sample(n: usize) -> Vec<f64> {
+        (0..n).map(|k| (k as f64 * 0.7 + 0.1).sin()).collect()
+    }
+
+    const SHAPES: [&[usize]; 4] = [&[4, 4], &[5, 4, 3], &[3, 2, 3, 2], &[2, 3, 1, 2, 2]];
+
+    #[test]
+    fn the_matrix_is_the_operator() {
+        for ranks in SHAPES {
+            for geometry in [&Preconditioned as &dyn Geometry, &Euclidean] {
+                let (core, modes) = parts(ranks, geometry, 3);
+                let coupled = Coupled::new(&core, &modes);
+                let dense = matrix(&core, &modes, &coupled.scale);
+                let x = sample(coupled.scale.len());
+                let image = coupled.apply(&core, &modes, &x);
+                for (row, image) in image.iter().enumerate() {
+                    // Only the lower triangle is filled.
+                    let entry = |column: usize| dense[(row.max(column), row.min(column))];
+                    let sum: f64 = (0..x.len()).map(|column| entry(column) * x[column]).sum();
+                    assert!((image - sum).abs() < 1e-9, "{ranks:?}: {image} {sum}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn direct_and_iterative_solves_agree() {
+        for ranks in SHAPES {
+            for geometry in [&Preconditioned as &dyn Geometry, &Euclidean] {
+                let (core, modes) = parts(ranks, geometry, 5);
+                let direct = Coupled::new(&core, &modes);
+                let iterative = Coupled::with_limit(&core, &modes, 0);
+                assert!(direct.factor.is_some() && iterative.factor.is_none());
+                let along: Vec<Square> = ranks
+                    .iter()
+                    .map(|&r| Square::from_fn(r, |i, j| i as f64 - j as f64))
+                    .collect();
+                let eta = Core::from_vec(ranks, sample(ranks.iter().product()));
+                let a = direct.solve(&core, &modes, &along, &eta);
+                let b = iterative.solve(&core, &modes, &along, &eta);
+                for (a, b) in a.iter().zip(&b) {
+                    let size = a.as_slice().iter().fold(1.0f64, |m, x| m.max(x.abs()));
+                    for (x, y) in a.as_slice().iter().zip(b.as_slice()) {
+                        assert!((x - y).abs() < 1e-9 * size, "{ranks:?}: {x} {y}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn eigenvalues_of_the_scaled_matrix_are_bounded() {
+        // The claim at the head of this file, for cores of any condition.
+        for ranks in SHAPES {
+            let (core, modes) = parts(ranks, &Preconditioned, 7);
+            let coupled = Coupled::new(&core, &modes);
+            let dense = matrix(&core, &modes, &coupled.scale);
+            let values = dense.self_adjoint_eigenvalues(Side::Lower).unwrap();
+            let bound = 0.5 + 0.5 * ranks.len() as f64;
+            assert!(
+                values.iter().all(|&v| v > 0.5 - 1e-6 && v < bound + 1e-6),
+                "{values:?}"
+            );
+        }
+    }
+}

@@ -78,7 +78,10 @@ impl<'a> Frame<'a> {
             let along = gram.times(&frame.basis);
             for (i, w) in frame.weights.iter().enumerate() {
                 let r = frame.weights.len();
-                sum += w * (0..r).map(|a| frame.basis[(a, i)] * along[(a, i)]).sum::<f64>();
+                sum += w
+                    * (0..r)
+                        .map(|a| frame.basis[(a, i)] * along[(a, i)])
+                        .sum::<f64>();
             }
         }
         sum + xi.core.dot(&eta.core)

@@ -69,7 +69,10 @@ impl Point {
 
     /// The largest entry of |U_d^T U_d - I| over all modes: rounding, if all is well.
     pub fn orthonormality_error(&self) -> f64 {
-        let errors = self.factors.iter().map(|u| u.gram(u).distance_from_identity());
+        let errors = self
+            .factors
+            .iter()
+            .map(|u| u.gram(u).distance_from_identity());
         errors.fold(0.0, f64::max)
     }
 

@@ -48,9 +48,8 @@ pub fn random_point(
     seed: u64,
 ) -> Point {
     let mut rng = Pcg64::seed_from_u64(seed);
-    let mut draw = |size: usize| -> Vec<f64> {
-        (0..size).map(|_| distribution.draw(&mut rng)).collect()
-    };
+    let mut draw =
+        |size: usize| -> Vec<f64> { (0..size).map(|_| distribution.draw(&mut rng)).collect() };
     let mut factors = Vec::with_capacity(dims.len());
     for (&n, &r) in dims.iter().zip(ranks) {
         assert!(r >= 1 && r <= n, "a rank is between 1 and the dimension");
@@ -77,7 +76,9 @@ pub fn random_ambient(point: &Point, rng: &mut Pcg64) -> Tangent {
 /// Orthogonal r x r matrices for each rank: rotations of a point's representation.
 pub fn random_rotations(ranks: &[usize], rng: &mut Pcg64) -> Vec<Square> {
     let one = |&r: &usize| {
-        let data = (0..r * r).map(|_| Distribution::Gaussian.draw(rng)).collect();
+        let data = (0..r * r)
+            .map(|_| Distribution::Gaussian.draw(rng))
+            .collect();
         let mut rows = Rows::from_vec(r, r, data);
         orthonormalize(&mut rows).expect("random columns are independent");
         Square::from_vec(r, rows.into_vec())
@@ -122,7 +123,11 @@ pub fn orthonormalize(factor: &mut Rows) -> Result<Square, Dependent> {
     }
     // Rounding may leave it a few units above the bound; far above it, columns are dependent.
     let error = factor.gram(factor).distance_from_identity();
-    if error <= 1e-13 * r as f64 { Ok(upper) } else { Err(Dependent) }
+    if error <= 1e-13 * r as f64 {
+        Ok(upper)
+    } else {
+        Err(Dependent)
+    }
 }
 
 #[cfg(test)]
@@ -136,9 +141,8 @@ mod tests {
             let point = random_point(&dims, &ranks, distribution, 7);
             assert!(point.orthonormality_error() < 1e-14);
             let mut rng = Pcg64::seed_from_u64(7);
-            let mut draw = |n: usize| -> Vec<f64> {
-                (0..n).map(|_| distribution.draw(&mut rng)).collect()
-            };
+            let mut draw =
+                |n: usize| -> Vec<f64> { (0..n).map(|_| distribution.draw(&mut rng)).collect() };
             let factors: Vec<Rows> = (0..3)
                 .map(|d| Rows::from_vec(dims[d], ranks[d], draw(dims[d] * ranks[d])))
                 .collect();

@@ -96,7 +96,9 @@ fn orthogonal_factor(factor: &mut Rows, mut gram: Square) -> Result<Square, Step
         let function = |power: fn(f64) -> f64| {
             let f: Vec<f64> = values.iter().map(|&v| power(v)).collect();
             Square::from_fn(f.len(), |i, j| {
-                (0..f.len()).map(|a| vectors[(i, a)] * f[a] * vectors[(j, a)]).sum()
+                (0..f.len())
+                    .map(|a| vectors[(i, a)] * f[a] * vectors[(j, a)])
+                    .sum()
             })
         };
         factor.multiply(&function(|v| 1.0 / v.sqrt()));

@@ -139,7 +139,11 @@ impl Rows {
         let sums: Vec<Vec<f64>> = if self.rows <= CHUNK_ROWS {
             self.data.chunks_mut(size).enumerate().map(run).collect()
         } else {
-            self.data.par_chunks_mut(size).enumerate().map(run).collect()
+            self.data
+                .par_chunks_mut(size)
+                .enumerate()
+                .map(run)
+                .collect()
         };
         add_in_order(sums, r)
     }
@@ -207,7 +211,10 @@ impl Rows {
         if self.rows <= CHUNK_ROWS {
             each(&mut self.data, &other.data);
         } else {
-            let pairs = self.data.par_chunks_mut(size).zip(other.data.par_chunks(size));
+            let pairs = self
+                .data
+                .par_chunks_mut(size)
+                .zip(other.data.par_chunks(size));
             pairs.for_each(|(own, other)| each(own, other));
         }
     }

@@ -236,7 +236,12 @@ mod tests {
         let (values, basis) = left_singular(wide).unwrap();
         assert!((values[0] - 1.0).abs() < 1e-14);
         assert!((values[1] / (small * small) - 1.0).abs() < 1e-5);
-        assert!(basis.congruence(&Square::identity(2)).distance_from_identity() < 1e-14);
+        assert!(
+            basis
+                .congruence(&Square::identity(2))
+                .distance_from_identity()
+                < 1e-14
+        );
     }
 
     #[test]
@@ -245,6 +250,11 @@ mod tests {
         let (values, basis) = left_singular(narrow).unwrap();
         assert_eq!(values.len(), 3);
         assert!(values[1] < 1e-28 && values[2] < 1e-28);
-        assert!(basis.congruence(&Square::identity(3)).distance_from_identity() < 1e-14);
+        assert!(
+            basis
+                .congruence(&Square::identity(3))
+                .distance_from_identity()
+                < 1e-14
+        );
     }
 }

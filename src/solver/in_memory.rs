@@ -33,7 +33,9 @@ impl Entries {
 
     /// Every entry as (indices, value).
     fn iter(&self, order: usize) -> impl Iterator<Item = (&[u32], f64)> {
-        self.indices.chunks_exact(order).zip(self.values.iter().copied())
+        self.indices
+            .chunks_exact(order)
+            .zip(self.values.iter().copied())
     }
 }
 

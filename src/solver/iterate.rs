@@ -90,6 +90,7 @@ impl Solver {
             gradient,
             direction,
             slope: -square,
+            gradient_square: square,
             first_gradient_norm: square.sqrt(),
             last,
             best,
@@ -112,12 +113,11 @@ impl Solver {
         let mut room = self.take_room(state);
         let mut accepted = self.line_search(state, objective, &mut room)?;
         let mut restarted = false;
-        let square = state.last.gradient_norm * state.last.gradient_norm;
         // Where the direction is -grad already, trying it again would only repeat the failure.
-        if accepted.is_none() && state.slope != -square {
+        if accepted.is_none() && state.slope != -state.gradient_square {
             restarted = true;
             set_to_descent(&mut state.direction, &state.gradient);
-            state.slope = -square;
+            state.slope = -state.gradient_square;
             accepted = self.line_search(state, objective, &mut room)?;
         }
         let Some(accepted) = accepted else {
@@ -128,15 +128,16 @@ impl Solver {
         let validation_mse = objective.validation(&room.trial)?;
         let frame = self.geometry.frame(&room.trial);
         frame.gradient(&mut room.partials);
-        let new_square = frame.inner(&room.partials, &room.partials);
-        let beta = self.turn(state, &frame, &room.partials, new_square, square);
-        restarted |= beta.is_none();
+        let square = frame.inner(&room.partials, &room.partials);
+        let (beta, turned_back) = self.turn(state, &frame, &room.partials, square);
+        restarted |= turned_back;
         let guarded = frame.guarded();
         drop(frame);
 
         std::mem::swap(&mut state.point, &mut room.trial);
         std::mem::swap(&mut state.gradient, &mut room.partials);
         self.room = Some(room);
+        state.gradient_square = square;
         state.guards += guarded;
         state.last = Iteration {
             iteration: state.last.iteration + 1,
@@ -144,9 +145,9 @@ impl Solver {
             cost: accepted.cost.total,
             train_mse: accepted.cost.train_mse,
             validation_mse,
-            gradient_norm: new_square.sqrt(),
+            gradient_norm: square.sqrt(),
             step: accepted.step,
-            beta: beta.unwrap_or(0.0),
+            beta,
             backtracks: accepted.backtracks,
             restarted,
             guarded,
@@ -226,6 +227,7 @@ impl Solver {
             set_to_descent(&mut state.direction, &state.gradient);
             state.slope = -square;
         }
+        state.gradient_square = square;
         state.last.passes += 1;
         state.last.cost = cost.total;
         state.last.train_mse = cost.train_mse;
@@ -276,20 +278,13 @@ impl Solver {
     }
 
     /// Sets the state's direction and slope for the new gradient `g`, whose point is the frame's,
-    /// and returns beta: `None` where the direction had to be set back to -grad. The state's old
+    /// and returns beta and whether the direction had to be set back to -grad. The state's old
     /// gradient is used up.
-    fn turn(
-        &self,
-        state: &mut State,
-        frame: &Frame<'_>,
-        g: &Tangent,
-        square: f64,
-        old_square: f64,
-    ) -> Option<f64> {
+    fn turn(&self, state: &mut State, frame: &Frame<'_>, g: &Tangent, square: f64) -> (f64, bool) {
         if self.options.algorithm == Algorithm::SteepestDescent {
             set_to_descent(&mut state.direction, g);
             state.slope = -square;
-            return Some(0.0);
+            return (0.0, false);
         }
         frame.transport(&mut state.gradient);
         frame.transport(&mut state.direction);
@@ -298,7 +293,7 @@ impl Solver {
         let hestenes_stiefel = |y: &Tangent, d: &Tangent| frame.inner(g, y) / frame.inner(y, d);
         let beta = match self.options.beta {
             Beta::HestenesStiefel => hestenes_stiefel(y, &state.direction),
-            Beta::PolakRibiere => frame.inner(g, y) / old_square,
+            Beta::PolakRibiere => frame.inner(g, y) / state.gradient_square,
             Beta::HestenesStiefelDaiYuan => {
                 let across = frame.inner(y, &state.direction);
                 (frame.inner(g, y) / across).min(square / across)
@@ -309,11 +304,11 @@ impl Solver {
         state.direction.axpby(-1.0, g, beta);
         state.slope = frame.inner(g, &state.direction);
         if state.slope < 0.0 {
-            return Some(beta);
+            return (beta, false);
         }
         set_to_descent(&mut state.direction, g);
         state.slope = -square;
-        None
+        (beta, true)
     }
 
     fn take_room(&mut self, state: &State) -> Room {

@@ -21,7 +21,8 @@ pub struct Iteration {
     pub gradient_norm: f64,
     /// The step, along the direction as it is, that led here; 0 at the start.
     pub step: f64,
-    /// The beta computed at this iterate; 0 at the start and after a restart.
+    /// The beta computed at this iterate (not used where the direction was then set back to -grad);
+    /// 0 at the start and in steepest descent.
     pub beta: f64,
     /// How many times the step that led here was halved.
     pub backtracks: usize,
@@ -55,6 +56,8 @@ pub struct State {
     pub direction: Tangent,
     /// <gradient, direction> in the metric at the point; negative.
     pub slope: f64,
+    /// <gradient, gradient> in the metric at the point.
+    pub gradient_square: f64,
     /// The gradient norm at the start, to which the stopping rule is relative.
     pub first_gradient_norm: f64,
     /// The record of the newest iteration.
