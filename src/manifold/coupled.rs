@@ -102,8 +102,8 @@ impl Coupled {
         let mut square = dot(&residual, &residual);
         let enough = TOLERANCE * TOLERANCE * square;
         for _ in 0..MAX_STEPS {
-            // Also where the square is NaN: nothing can be solved then.
-            if !(square > enough) {
+            // Where numbers are not finite, nothing can be solved.
+            if square <= enough || !square.is_finite() {
                 break;
             }
             let image = self.apply(core, modes, &direction);

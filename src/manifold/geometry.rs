@@ -42,15 +42,16 @@ impl Geometry for Preconditioned {
     fn weigh(&self, eigenvalues: &mut [f64]) -> usize {
         let largest = eigenvalues.iter().copied().fold(0.0, f64::max);
         let floor = GUARD * largest;
-        if !(floor > 0.0 && largest.is_finite()) {
+        if floor <= 0.0 || !largest.is_finite() {
             eigenvalues.fill(1.0);
             return eigenvalues.len();
         }
         let mut guarded = 0;
-        // Written so that a NaN counts as too small.
-        for value in eigenvalues.iter_mut().filter(|v| !(**v >= floor)) {
-            *value = floor;
-            guarded += 1;
+        for value in eigenvalues {
+            if *value < floor || value.is_nan() {
+                *value = floor;
+                guarded += 1;
+            }
         }
         guarded
     }

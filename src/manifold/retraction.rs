@@ -90,7 +90,7 @@ fn orthogonal_factor(factor: &mut Rows, mut gram: Square) -> Result<Square, Step
         let largest = values.iter().copied().fold(0.0, f64::max);
         let smallest = values.iter().copied().fold(f64::INFINITY, f64::min);
         // Below this the smallest eigenvalue is rounding, and so would its direction be.
-        if !(smallest > f64::EPSILON * largest) {
+        if smallest <= f64::EPSILON * largest {
             return Err(StepTooLong);
         }
         let function = |power: fn(f64) -> f64| {

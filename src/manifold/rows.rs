@@ -3,6 +3,8 @@
 //! Every sum over rows is taken over fixed chunks of [`CHUNK_ROWS`] rows, each summed in order,
 //! and the chunks' sums are added in order: the same bits for any number of threads.
 
+use faer::linalg::matmul::matmul;
+use faer::{Accum, MatMut, MatRef, Par};
 use rayon::prelude::*;
 
 use super::square::Square;
@@ -10,6 +12,9 @@ use super::square::Square;
 /// Rows per chunk of a parallel pass. A constant of the results, not of the machine: another
 /// value gives other roundings.
 pub const CHUNK_ROWS: usize = 4096;
+
+/// Rows per product of a tall with a small matrix: they and their copy stay in the first cache.
+const TILE_ROWS: usize = 256;
 
 /// A tall matrix of n rows and r columns, row-major: row i is `data[i * r..(i + 1) * r]`.
 #[derive(Debug, Clone, PartialEq)]
@@ -112,12 +117,7 @@ impl Rows {
     pub fn gram(&self, other: &Rows) -> Square {
         self.check(other);
         let r = self.rank;
-        self.sum_chunks(|start, chunk| {
-            let end = start + chunk.len();
-            let mut sum = vec![0.0; r * r];
-            add_gram(&mut sum, chunk, &other.data[start..end], r);
-            sum
-        })
+        self.sum_chunks(|start, chunk| gram_of(chunk, &other.data[start..start + chunk.len()], r))
     }
 
     /// self = base + step * direction; returns self^T self of the result.
@@ -132,9 +132,7 @@ impl Rows {
             for ((y, b), d) in own.iter_mut().zip(from).zip(along) {
                 *y = b + step * d;
             }
-            let mut sum = vec![0.0; r * r];
-            add_gram(&mut sum, own, own, r);
-            sum
+            gram_of(own, own, r)
         };
         let sums: Vec<Vec<f64>> = if self.rows <= CHUNK_ROWS {
             self.data.chunks_mut(size).enumerate().map(run).collect()
@@ -150,42 +148,42 @@ impl Rows {
 
     /// self = self * m.
     pub fn multiply(&mut self, m: &Square) {
-        let r = self.rank;
-        assert_eq!(r, m.size(), "a factor's rank and the matrix behind it");
-        self.each_chunk(|chunk| {
-            let mut row = vec![0.0; r];
-            for own in chunk.chunks_exact_mut(r) {
-                row.fill(0.0);
-                add_row_times(&mut row, own, m, 1.0);
-                own.copy_from_slice(&row);
-            }
-        });
+        assert_eq!(
+            self.rank,
+            m.size(),
+            "a factor's rank and the matrix behind it"
+        );
+        self.each_chunk(|chunk| multiply(chunk, m));
     }
 
     /// self = self - base * m.
     pub fn subtract_product(&mut self, base: &Rows, m: &Square) {
         self.check(base);
-        let r = self.rank;
-        self.each_pair(base, |own, other| {
-            for (own, other) in own.chunks_exact_mut(r).zip(other.chunks_exact(r)) {
-                add_row_times(own, other, m, -1.0);
-            }
-        });
+        assert_eq!(
+            self.rank,
+            m.size(),
+            "a factor's rank and the matrix behind it"
+        );
+        self.each_pair(base, |own, other| subtract(own, other, m));
     }
 
     /// self = (self - base * m) * p, in this order: what is left is small beside what it is
     /// taken from, and p may be large.
     pub fn subtract_product_then_multiply(&mut self, base: &Rows, m: &Square, p: &Square) {
         self.check(base);
-        let r = self.rank;
+        assert_eq!(
+            self.rank,
+            m.size(),
+            "a factor's rank and the matrix behind it"
+        );
+        assert_eq!(
+            self.rank,
+            p.size(),
+            "a factor's rank and the matrix behind it"
+        );
         self.each_pair(base, |own, other| {
-            let mut row = vec![0.0; r];
-            for (own, other) in own.chunks_exact_mut(r).zip(other.chunks_exact(r)) {
-                add_row_times(own, other, m, -1.0);
-                row.fill(0.0);
-                add_row_times(&mut row, own, p, 1.0);
-                own.copy_from_slice(&row);
-            }
+            subtract(own, other, m);
+            multiply(own, p);
         });
     }
 
@@ -197,12 +195,12 @@ impl Rows {
         );
     }
 
-    fn each_chunk(&mut self, each: impl Fn(&mut [f64]) + Sync) {
+    fn each_chunk(&mut self, each: impl Fn(&mut [f64]) + Send + Sync) {
         let size = CHUNK_ROWS * self.rank;
         if self.rows <= CHUNK_ROWS {
             each(&mut self.data);
         } else {
-            self.data.par_chunks_mut(size).for_each(|chunk| each(chunk));
+            self.data.par_chunks_mut(size).for_each(each);
         }
     }
 
@@ -241,41 +239,52 @@ fn add_in_order(sums: Vec<Vec<f64>>, r: usize) -> Square {
     total
 }
 
-/// sum += a^T b over row-major rows of r numbers. Two rows at a time halve the traffic to the
-/// sums, which is what this loop costs.
-fn add_gram(sum: &mut [f64], a: &[f64], b: &[f64], r: usize) {
-    let mut pairs = a.chunks_exact(2 * r).zip(b.chunks_exact(2 * r));
-    for (a, b) in &mut pairs {
-        let (a0, a1) = a.split_at(r);
-        let (b0, b1) = b.split_at(r);
-        for i in 0..r {
-            let (x, y) = (a0[i], a1[i]);
-            let row = &mut sum[i * r..(i + 1) * r];
-            for ((s, p), q) in row.iter_mut().zip(b0).zip(b1) {
-                *s += x * p + y * q;
-            }
-        }
-    }
-    let odd = a.len() - a.len() % (2 * r);
-    for (a, b) in a[odd..].chunks_exact(r).zip(b[odd..].chunks_exact(r)) {
-        for i in 0..r {
-            let row = &mut sum[i * r..(i + 1) * r];
-            for (s, p) in row.iter_mut().zip(b) {
-                *s += a[i] * p;
-            }
-        }
+/// a^T b over row-major rows of r numbers.
+fn gram_of(a: &[f64], b: &[f64], r: usize) -> Vec<f64> {
+    let rows = a.len() / r;
+    let mut sum = vec![0.0; r * r];
+    matmul(
+        MatMut::from_row_major_slice_mut(&mut sum, r, r),
+        Accum::Replace,
+        MatRef::from_row_major_slice(a, rows, r).transpose(),
+        MatRef::from_row_major_slice(b, rows, r),
+        1.0,
+        Par::Seq,
+    );
+    sum
+}
+
+/// out = out - base * m.
+fn subtract(out: &mut [f64], base: &[f64], m: &Square) {
+    let size = TILE_ROWS * m.size();
+    for (tile, base) in out.chunks_mut(size).zip(base.chunks(size)) {
+        product(tile, Accum::Add, -1.0, base, m);
     }
 }
 
-/// out += sign * row * m.
-#[inline]
-fn add_row_times(out: &mut [f64], row: &[f64], m: &Square, sign: f64) {
-    for (k, x) in row.iter().enumerate() {
-        let x = sign * x;
-        for (o, y) in out.iter_mut().zip(m.row(k)) {
-            *o += x * y;
-        }
+/// rows = rows * m.
+fn multiply(rows: &mut [f64], m: &Square) {
+    let size = TILE_ROWS * m.size();
+    let mut copy = vec![0.0; size.min(rows.len())];
+    for tile in rows.chunks_mut(size) {
+        let copy = &mut copy[..tile.len()];
+        copy.copy_from_slice(tile);
+        product(tile, Accum::Replace, 1.0, copy, m);
     }
+}
+
+/// out = factor * rows * m, or that added to it.
+fn product(out: &mut [f64], add: Accum, factor: f64, rows: &[f64], m: &Square) {
+    let r = m.size();
+    let n = out.len() / r;
+    matmul(
+        MatMut::from_row_major_slice_mut(out, n, r),
+        add,
+        MatRef::from_row_major_slice(rows, n, r),
+        MatRef::from_row_major_slice(m.as_slice(), r, r),
+        factor,
+        Par::Seq,
+    );
 }
 
 #[cfg(test)]

@@ -223,7 +223,7 @@ impl Solver {
         drop(frame);
         std::mem::swap(&mut state.gradient, &mut room.partials);
         self.room = Some(room);
-        if !(state.slope < 0.0) {
+        if state.slope >= 0.0 {
             set_to_descent(&mut state.direction, &state.gradient);
             state.slope = -square;
         }
@@ -303,12 +303,12 @@ impl Solver {
         let beta = if beta.is_finite() { beta.max(0.0) } else { 0.0 };
         state.direction.axpby(-1.0, g, beta);
         state.slope = frame.inner(g, &state.direction);
-        if state.slope < 0.0 {
-            return (beta, false);
+        let ascends = state.slope >= 0.0;
+        if ascends {
+            set_to_descent(&mut state.direction, g);
+            state.slope = -square;
         }
-        set_to_descent(&mut state.direction, g);
-        state.slope = -square;
-        (beta, true)
+        (beta, ascends)
     }
 
     fn take_room(&mut self, state: &State) -> Room {

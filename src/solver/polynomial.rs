@@ -35,7 +35,7 @@ pub fn least_minimum(coefficients: &[f64]) -> Option<f64> {
 /// the fall.
 fn natural_unit(coefficients: &[f64]) -> Option<f64> {
     let slope = *coefficients.get(1)?;
-    if !(slope < 0.0) {
+    if slope >= 0.0 {
         return None;
     }
     let stops = coefficients
@@ -89,7 +89,8 @@ fn positive_roots(p: &[f64]) -> Vec<f64> {
                 high = middle;
             }
         }
-        roots.push(high);
+        let nearer = evaluate(p, low).abs() <= evaluate(p, high).abs();
+        roots.push(if nearer { low } else { high });
     }
     roots
 }

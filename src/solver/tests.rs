@@ -270,7 +270,7 @@ fn factors_stay_orthonormal_over_hundreds_of_iterations() {
 #[test]
 fn stopping_rules() {
     let (mut objective, point) = problem(&[8, 7, 6], &[2, 2, 2], 0.7, 50);
-    let mut run = |options: Options, objective: &mut InMemory, most: usize| {
+    let run = |options: Options, objective: &mut InMemory, most: usize| {
         let mut solver = Solver::new(Preconditioned, options);
         let Ok(mut state) = solver.start(objective, point.clone());
         let Ok(reason) = solver.run(&mut state, objective, |i, _| match i.iteration < most {
