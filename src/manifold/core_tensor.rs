@@ -1,6 +1,7 @@
 //! The core: a small dense tensor of any order, its mode products and its unfoldings.
 
-use faer::Mat;
+use faer::linalg::matmul::matmul;
+use faer::{Accum, Mat, MatMut, MatRef, Par};
 
 use super::square::Square;
 
@@ -92,31 +93,19 @@ impl Core {
         let (left, r, right) = self.split(mode);
         assert_eq!(r, m.size(), "a mode's rank and the matrix before it");
         let mut out = Core::zeros(&self.ranks);
+        let matrix = MatRef::from_row_major_slice(m.as_slice(), r, r);
         if right == 1 {
-            // The last mode: rows of the core, so that the inner loop is contiguous here too.
-            let columns = m.transpose();
-            for l in 0..left {
-                let to = &mut out.data[l * r..(l + 1) * r];
-                for (b, x) in self.data[l * r..(l + 1) * r].iter().enumerate() {
-                    for (t, c) in to.iter_mut().zip(columns.row(b)) {
-                        *t += x * c;
-                    }
-                }
-            }
+            // The last mode: one product for all fibres instead of one for each.
+            let from = MatRef::from_row_major_slice(&self.data, left, r);
+            let to = MatMut::from_row_major_slice_mut(&mut out.data, left, r);
+            matmul(to, Accum::Replace, from, matrix.transpose(), 1.0, Par::Seq);
             return out;
         }
-        for l in 0..left {
-            let from = &self.data[l * r * right..(l + 1) * r * right];
-            let to = &mut out.data[l * r * right..(l + 1) * r * right];
-            for a in 0..r {
-                let to = &mut to[a * right..(a + 1) * right];
-                for b in 0..r {
-                    let c = m[(a, b)];
-                    for (t, x) in to.iter_mut().zip(&from[b * right..(b + 1) * right]) {
-                        *t += c * x;
-                    }
-                }
-            }
+        let size = r * right;
+        for (from, to) in self.data.chunks(size).zip(out.data.chunks_mut(size)) {
+            let from = MatRef::from_row_major_slice(from, r, right);
+            let to = MatMut::from_row_major_slice_mut(to, r, right);
+            matmul(to, Accum::Replace, matrix, from, 1.0, Par::Seq);
         }
         out
     }
@@ -139,25 +128,21 @@ impl Core {
         assert_eq!(self.ranks, other.ranks, "cores of the same shape");
         let (left, r, right) = self.split(mode);
         let mut gram = Square::zeros(r);
-        if right == 1 {
-            for l in 0..left {
-                let y = &other.data[l * r..(l + 1) * r];
-                for (a, x) in self.data[l * r..(l + 1) * r].iter().enumerate() {
-                    for (b, y) in y.iter().enumerate() {
-                        gram[(a, b)] += x * y;
-                    }
-                }
-            }
-            return gram;
-        }
-        for l in 0..left {
-            for a in 0..r {
-                let x = &self.data[(l * r + a) * right..(l * r + a + 1) * right];
-                for b in 0..r {
-                    let y = &other.data[(l * r + b) * right..(l * r + b + 1) * right];
-                    gram[(a, b)] += x.iter().zip(y).map(|(x, y)| x * y).sum::<f64>();
-                }
-            }
+        // Blocks of the unfoldings: one for the last mode, one for each left index otherwise.
+        let (blocks, size) = if right == 1 {
+            (1, left * r)
+        } else {
+            (left, r * right)
+        };
+        for block in 0..blocks {
+            let range = block * size..(block + 1) * size;
+            let (x, y) = (&self.data[range.clone()], &other.data[range]);
+            let [x, y] = [x, y].map(|data| match right {
+                1 => MatRef::from_row_major_slice(data, left, r).transpose(),
+                _ => MatRef::from_row_major_slice(data, r, right),
+            });
+            let sum = MatMut::from_row_major_slice_mut(gram.as_mut_slice(), r, r);
+            matmul(sum, Accum::Add, x, y.transpose(), 1.0, Par::Seq);
         }
         gram
     }

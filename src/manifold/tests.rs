@@ -194,7 +194,7 @@ fn retractions_move_in_the_direction() {
             );
             for step in [0.0, 1.0, 1e3, 1e6] {
                 retraction(point, &xi, step, &mut forth).unwrap();
-                assert!(forth.orthonormality_error() < 4e-15, "{label}, step {step}");
+                assert!(forth.orthonormality_error() < 1e-14, "{label}, step {step}");
             }
         }
         // The absorbing one stays on the line exactly.

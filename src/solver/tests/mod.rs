@@ -1,5 +1,7 @@
 //! The solver on small tensors held in memory.
 
+mod endings;
+
 use std::convert::Infallible;
 use std::ops::ControlFlow;
 
@@ -43,10 +45,6 @@ fn shapes() -> [(Vec<usize>, Vec<usize>); 4] {
         (vec![5, 4, 4, 5], vec![2, 2, 2, 2]),
         (vec![4, 3, 3, 3, 4], vec![2, 2, 1, 2, 2]),
     ]
-}
-
-fn keep_going(_: &Iteration, _: &State) -> ControlFlow<()> {
-    ControlFlow::Continue(())
 }
 
 #[test]
@@ -259,133 +257,8 @@ fn factors_stay_orthonormal_over_hundreds_of_iterations() {
             worst = worst.max(state.point.orthonormality_error());
             ControlFlow::Continue(())
         });
-        println!(
-            "{step:?}: {worst:e} over {} iterations",
-            state.last.iteration
-        );
-        assert!(worst < 4e-15, "{step:?}: {worst:e}");
+        assert_eq!(state.last.iteration, 500);
+        // 2.4e-15 was measured, at the first iteration as at the last.
+        assert!(worst < 1e-14, "{step:?}: {worst:e}");
     }
-}
-
-#[test]
-fn stopping_rules() {
-    let (mut objective, point) = problem(&[8, 7, 6], &[2, 2, 2], 0.7, 50);
-    let run = |options: Options, objective: &mut InMemory, most: usize| {
-        let mut solver = Solver::new(Preconditioned, options);
-        let Ok(mut state) = solver.start(objective, point.clone());
-        let Ok(reason) = solver.run(&mut state, objective, |i, _| match i.iteration < most {
-            true => ControlFlow::Continue(()),
-            false => ControlFlow::Break(()),
-        });
-        (reason, state)
-    };
-    let plain = Options::default();
-    let (reason, state) = run(plain, &mut objective, 1000);
-    assert_eq!(reason, StoppedBy::Tolerance);
-    assert!(state.last.train_mse <= 1e-12);
-    let few = Options {
-        max_iterations: 3,
-        ..plain
-    };
-    let (reason, state) = run(few, &mut objective, 1000);
-    assert_eq!(
-        (reason, state.last.iteration),
-        (StoppedBy::MaxIterations, 3)
-    );
-    let (reason, state) = run(plain, &mut objective, 2);
-    assert_eq!((reason, state.last.iteration), (StoppedBy::Interrupted, 2));
-    let gradient = Options {
-        gradient_tolerance: 1e-3,
-        ..plain
-    };
-    let (reason, state) = run(gradient, &mut objective, 1000);
-    assert_eq!(reason, StoppedBy::Gradient);
-    assert!(state.last.gradient_norm <= 1e-3 * state.first_gradient_norm);
-    // Everything off: rounding ends it, in one way or another, and nothing is NaN.
-    let endless = Options {
-        tolerance: 0.0,
-        gradient_tolerance: 0.0,
-        ..plain
-    };
-    let (reason, state) = run(endless, &mut objective, 1000);
-    assert_ne!(reason, StoppedBy::Interrupted);
-    assert!(state.last.train_mse < 1e-24 && state.last.gradient_norm.is_finite());
-    // Validation entries that contradict the train entries: the best model comes early.
-    objective.validation = objective.train.clone();
-    objective
-        .validation
-        .values
-        .iter_mut()
-        .for_each(|v| *v *= 0.5);
-    let patient = Options {
-        patience: 4,
-        ..plain
-    };
-    let (reason, state) = run(patient, &mut objective, 1000);
-    assert_eq!(reason, StoppedBy::Patience);
-    let best = state.best.as_ref().unwrap();
-    assert_eq!(state.last.iteration - best.iteration, 4);
-    let mse = InMemory::mean_squared_error(state.model(), &objective.validation);
-    assert_eq!(mse, best.validation_mse);
-}
-
-#[test]
-fn words_of_the_contract() {
-    for reason in [
-        StoppedBy::MaxIterations,
-        StoppedBy::Tolerance,
-        StoppedBy::Step,
-    ] {
-        let json = serde_json::to_string(&reason).unwrap();
-        assert_eq!(json, format!("\"{reason}\""));
-    }
-    assert_eq!(StoppedBy::MaxIterations.as_str(), "max-iterations");
-}
-
-#[test]
-fn nothing_to_do_is_done_gracefully() {
-    // The start is the answer; then, all values and the core are zero.
-    let (mut objective, point) = problem(&[6, 5, 4], &[2, 2, 2], 0.8, 60);
-    let mut zero = point.clone();
-    zero.core.fill(0.0);
-    objective.train.values.fill(0.0);
-    let mut solver = Solver::new(Preconditioned, Options::default());
-    let Ok(mut state) = solver.start(&mut objective, zero);
-    let Ok(reason) = solver.run(&mut state, &mut objective, keep_going);
-    assert_eq!((reason, state.last.cost), (StoppedBy::Tolerance, 0.0));
-    assert_eq!(state.guards, 6);
-    let Ok(nothing) = solver.iterate(&mut state, &mut objective);
-    assert!(nothing.is_none() && state.stuck);
-
-    // A zero core before values that are not zero: it must move, guarded, and without NaN.
-    let (mut objective, mut point) = problem(&[6, 5, 4], &[2, 2, 2], 0.8, 61);
-    point.core.fill(0.0);
-    let Ok(mut state) = solver.start(&mut objective, point);
-    assert_eq!(state.last.guarded, 6);
-    let Ok(_) = solver.run(&mut state, &mut objective, keep_going);
-    assert!(state.last.cost.is_finite() && state.last.gradient_norm.is_finite());
-    assert!(state.last.iteration > 0);
-}
-
-#[test]
-fn refreshing_an_unchanged_objective_changes_nothing() {
-    let (mut objective, point) = problem(&[8, 7, 6], &[2, 2, 2], 0.7, 70);
-    let mut solver = Solver::new(Preconditioned, Options::default());
-    let Ok(mut state) = solver.start(&mut objective, point);
-    for _ in 0..3 {
-        let Ok(_) = solver.iterate(&mut state, &mut objective);
-    }
-    let before = state.clone();
-    let Ok(()) = solver.refresh(&mut state, &mut objective);
-    assert_eq!(state.last.passes, before.last.passes + 1);
-    state.last.passes -= 1;
-    assert_eq!(state, before);
-    // With other values it is another problem, and solved as such.
-    objective.train.values.iter_mut().for_each(|v| *v += 1.0);
-    let Ok(()) = solver.refresh(&mut state, &mut objective);
-    assert_ne!(state.gradient, before.gradient);
-    let mse = InMemory::mean_squared_error(&state.point, &objective.train);
-    assert_eq!(state.last.cost, mse);
-    let Ok(next) = solver.iterate(&mut state, &mut objective);
-    assert!(next.unwrap().cost < mse);
 }
