@@ -1,0 +1,117 @@
+//! All that the next iteration depends on.
+
+use serde::{Deserialize, Serialize};
+
+use crate::manifold::{Point, Tangent};
+
+/// The record of one iteration: a line of the log.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Iteration {
+    /// 0 for the start.
+    pub iteration: usize,
+    /// Passes over the train entries up to here.
+    pub passes: usize,
+    /// The cost at this iterate; the train MSE unless the objective adds to it.
+    pub cost: f64,
+    /// The mean squared residual on the train entries.
+    pub train_mse: f64,
+    /// The mean squared error on the validation entries, where there are any.
+    pub validation_mse: Option<f64>,
+    /// The norm of the Riemannian gradient at this iterate, in the metric there.
+    pub gradient_norm: f64,
+    /// The step, along the direction as it is, that led here; 0 at the start.
+    pub step: f64,
+    /// The beta computed at this iterate (not used where the direction was then set back to -grad);
+    /// 0 at the start and in steepest descent.
+    pub beta: f64,
+    /// How many times the step that led here was halved.
+    pub backtracks: usize,
+    /// Whether the direction was set back to -grad, either before the step that led here because
+    /// no step along it would do, or at this iterate because it did not descend.
+    pub restarted: bool,
+    /// How many eigenvalues of G_d G_d^T the metric had to raise at this iterate.
+    pub guarded: usize,
+}
+
+/// The best model by validation so far.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Best {
+    /// The model.
+    pub point: Point,
+    /// Its validation MSE.
+    pub validation_mse: f64,
+    /// The iteration that found it.
+    pub iteration: usize,
+}
+
+/// All that the next iteration depends on. A state rebuilt from its fields goes on to the same
+/// bits.
+#[derive(Debug, Clone, PartialEq)]
+pub struct State {
+    /// The present iterate.
+    pub point: Point,
+    /// The Riemannian gradient there.
+    pub gradient: Tangent,
+    /// The direction of the next step.
+    pub direction: Tangent,
+    /// <gradient, direction> in the metric at the point; negative.
+    pub slope: f64,
+    /// <gradient, gradient> in the metric at the point.
+    pub gradient_square: f64,
+    /// The gradient norm at the start, to which the stopping rule is relative.
+    pub first_gradient_norm: f64,
+    /// The record of the newest iteration.
+    pub last: Iteration,
+    /// The best model by validation; none without validation entries.
+    pub best: Option<Best>,
+    /// Eigenvalues that the metric had to raise, over all iterates.
+    pub guards: usize,
+    /// Whether no step lowered the cost, not even along -grad: there is no next iteration.
+    pub stuck: bool,
+}
+
+impl State {
+    /// The model of the run so far: the best by validation, the last where there is no
+    /// validation.
+    pub fn model(&self) -> &Point {
+        self.best.as_ref().map_or(&self.point, |best| &best.point)
+    }
+}
+
+/// Why a run ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StoppedBy {
+    /// The train MSE is at most the tolerance, or exactly 0.
+    Tolerance,
+    /// The gradient norm is small beside the first.
+    Gradient,
+    /// The validation MSE has not improved for too long.
+    Patience,
+    /// The iterations were used up.
+    MaxIterations,
+    /// The observer asked for it.
+    Interrupted,
+    /// No step lowered the cost, not even along -grad: rounding is all that is left.
+    Step,
+}
+
+impl StoppedBy {
+    /// The word for it in logs and on the command line.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            StoppedBy::Tolerance => "tolerance",
+            StoppedBy::Gradient => "gradient",
+            StoppedBy::Patience => "patience",
+            StoppedBy::MaxIterations => "max-iterations",
+            StoppedBy::Interrupted => "interrupted",
+            StoppedBy::Step => "step",
+        }
+    }
+}
+
+impl std::fmt::Display for StoppedBy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
