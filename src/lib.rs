@@ -1,6 +1,7 @@
 //! tenfill completes huge sparse tensors, streamed from disk within a fixed memory budget.
 
 pub mod budget;
+pub mod cli;
 pub mod control;
 pub mod convert;
 pub mod error;

@@ -8,17 +8,13 @@ use std::convert::Infallible;
 use std::path::PathBuf;
 
 use serde_json::Value;
-use tenfill::manifold::{
-    Core, Geometry, Point, Preconditioned, Rows, Tangent, retract, retract_absorbing,
-};
+use tenfill::manifold::{Core, Geometry, Point, Preconditioned, Rows, Tangent, retract, retract_absorbing};
 use tenfill::solver::{
     Algorithm, Beta, Cost, Entries, InMemory, Objective, Options, Solver, StepRule, StepSums,
 };
 
 fn fixture(name: &str) -> String {
-    let path: PathBuf = [env!("CARGO_MANIFEST_DIR"), "tests/data/fixtures", name]
-        .iter()
-        .collect();
+    let path: PathBuf = [env!("CARGO_MANIFEST_DIR"), "tests/data/fixtures", name].iter().collect();
     std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
 }
 
@@ -47,9 +43,7 @@ impl Reference {
 
     fn factors(&self, value: &Value) -> Vec<Rows> {
         let modes = self.dims.iter().zip(&self.ranks).enumerate();
-        modes
-            .map(|(d, (&n, &r))| Rows::from_vec(n, r, numbers(&value[d])))
-            .collect()
+        modes.map(|(d, (&n, &r))| Rows::from_vec(n, r, numbers(&value[d]))).collect()
     }
 
     fn core(&self, value: &Value) -> Core {
@@ -57,19 +51,13 @@ impl Reference {
     }
 
     fn start(&self) -> Point {
-        Point {
-            factors: self.factors(&self.file["U0"]),
-            core: self.core(&self.file["G0"]),
-        }
+        Point { factors: self.factors(&self.file["U0"]), core: self.core(&self.file["G0"]) }
     }
 
     fn entries(&self, split: &str) -> Entries {
         let mut entries = Entries::default();
         let indices = self.file[format!("{split}_idx")].as_array().unwrap();
-        for (index, value) in indices
-            .iter()
-            .zip(numbers(&self.file[format!("{split}_val")]))
-        {
+        for (index, value) in indices.iter().zip(numbers(&self.file[format!("{split}_val")])) {
             let index: Vec<u32> = sizes(index).into_iter().map(|i| i as u32).collect();
             entries.push(&index, value);
         }
@@ -77,10 +65,7 @@ impl Reference {
     }
 
     fn objective(&self) -> InMemory {
-        InMemory {
-            train: self.entries("train"),
-            validation: self.entries("test"),
-        }
+        InMemory { train: self.entries("train"), validation: self.entries("test") }
     }
 
     /// The vector in the fields `first.<name>_U` and `first.<name>_G`.
@@ -168,30 +153,10 @@ fn first_iterate_of_the_independent_program() {
 }
 
 const VARIANTS: [(&str, Algorithm, Beta, StepRule); 4] = [
-    (
-        "HS_lin_uf",
-        Algorithm::ConjugateGradient,
-        Beta::HestenesStiefel,
-        StepRule::Linearised,
-    ),
-    (
-        "PR_lin_uf",
-        Algorithm::ConjugateGradient,
-        Beta::PolakRibiere,
-        StepRule::Linearised,
-    ),
-    (
-        "HS_poly_absorb",
-        Algorithm::ConjugateGradient,
-        Beta::HestenesStiefel,
-        StepRule::Exact,
-    ),
-    (
-        "SD_lin_uf",
-        Algorithm::SteepestDescent,
-        Beta::HestenesStiefel,
-        StepRule::Linearised,
-    ),
+    ("HS_lin_uf", Algorithm::ConjugateGradient, Beta::HestenesStiefel, StepRule::Linearised),
+    ("PR_lin_uf", Algorithm::ConjugateGradient, Beta::PolakRibiere, StepRule::Linearised),
+    ("HS_poly_absorb", Algorithm::ConjugateGradient, Beta::HestenesStiefel, StepRule::Exact),
+    ("SD_lin_uf", Algorithm::SteepestDescent, Beta::HestenesStiefel, StepRule::Linearised),
 ];
 
 /// The tolerance for the figures of iterate k: a hundred times the recorded sensitivity, and not
@@ -270,26 +235,17 @@ impl Objective for HalfSum {
     fn cost_and_gradient(&mut self, x: &Point, partials: &mut Tangent) -> Result<Cost, Infallible> {
         let cost = self.0.cost_and_gradient(x, partials)?;
         partials.scale(self.factor());
-        Ok(Cost {
-            total: self.factor() * cost.total,
-            train_mse: cost.train_mse,
-        })
+        Ok(Cost { total: self.factor() * cost.total, train_mse: cost.train_mse })
     }
 
     fn step_sums(&mut self, x: &Point, direction: &Tangent) -> Result<StepSums, Infallible> {
         let sums = self.0.step_sums(x, direction)?;
-        Ok(StepSums {
-            slope: self.factor() * sums.slope,
-            curvature: self.factor() * sums.curvature,
-        })
+        Ok(StepSums { slope: self.factor() * sums.slope, curvature: self.factor() * sums.curvature })
     }
 
     fn line_polynomial(&mut self, x: &Point, direction: &Tangent) -> Result<Vec<f64>, Infallible> {
         let coefficients = self.0.line_polynomial(x, direction)?;
-        Ok(coefficients
-            .into_iter()
-            .map(|c| self.factor() * c)
-            .collect())
+        Ok(coefficients.into_iter().map(|c| self.factor() * c).collect())
     }
 
     fn validation(&mut self, x: &Point) -> Result<Option<f64>, Infallible> {
@@ -302,11 +258,7 @@ const RANKS: [usize; 3] = [3, 4, 2];
 
 fn table(name: &str) -> Vec<Vec<f64>> {
     let text = fixture(&format!("authors-30x25x20/{name}"));
-    let row = |line: &str| {
-        line.split_whitespace()
-            .map(|x| x.parse().unwrap())
-            .collect()
-    };
+    let row = |line: &str| line.split_whitespace().map(|x| x.parse().unwrap()).collect();
     text.lines().map(row).collect()
 }
 
@@ -321,10 +273,7 @@ fn authors(name: &str) -> Tangent {
         let [p, q, s] = [0, 1, 2].map(|k| row[k] as usize - 1);
         core.as_mut_slice()[(p * RANKS[1] + q) * RANKS[2] + s] = row[3];
     }
-    Tangent {
-        factors: (0..3).map(factor).collect(),
-        core,
-    }
+    Tangent { factors: (0..3).map(factor).collect(), core }
 }
 
 fn authors_point(name: &str) -> Point {
@@ -341,10 +290,7 @@ fn authors_entries(name: &str) -> Entries {
 }
 
 fn authors_objective() -> HalfSum {
-    HalfSum(InMemory {
-        train: authors_entries("train.txt"),
-        validation: authors_entries("test.txt"),
-    })
+    HalfSum(InMemory { train: authors_entries("train.txt"), validation: authors_entries("test.txt") })
 }
 
 #[test]
@@ -384,12 +330,7 @@ fn verbs_of_the_authors_program() {
     let mut next = point.clone();
     retract(&point, &gradient, step, &mut next).unwrap();
     let Point { factors, core } = next;
-    assert_vectors(
-        "retraction",
-        &Tangent { factors, core },
-        &authors("retr_x1"),
-        1e-10,
-    );
+    assert_vectors("retraction", &Tangent { factors, core }, &authors("retr_x1"), 1e-10);
 }
 
 #[test]
@@ -417,10 +358,7 @@ fn trace_of_the_authors_program() {
         ];
         for (figure, found, expected) in figures {
             let error = (found - expected).abs();
-            assert!(
-                error <= 1e-6 * expected.abs(),
-                "iteration {k}, {figure}: {found} for {expected}"
-            );
+            assert!(error <= 1e-6 * expected.abs(), "iteration {k}, {figure}: {found} for {expected}");
         }
         assert_eq!(last.backtracks, 0);
         assert_eq!(last.passes, 2 * k + 1);

@@ -1,6 +1,6 @@
 //! `tenfill convert`.
 
-use super::{Context, default_threads, parse_list};
+use super::{Context, Dims, default_threads, parse_list};
 use crate::budget::Budget;
 use crate::convert::{ConvertOptions, Converted, Duplicates, SplitRule, convert};
 use crate::error::{Error, Result};
@@ -92,7 +92,7 @@ pub(super) struct ConvertArguments {
     format: Option<FormatArgument>,
     /// Fix the dimensions: ids are indices then, from 1
     #[arg(long, value_parser = parse_list::<u32>, value_name = "N,N,...", help_heading = "Input")]
-    dims: Option<std::vec::Vec<u32>>,
+    dims: Option<Dims>,
     /// Indices begin at 0 (with .tns or --dims)
     #[arg(long, help_heading = "Input")]
     zero_based: bool,
@@ -142,7 +142,9 @@ impl ConvertArguments {
     ) -> Result<ConvertOptions> {
         let given = !self.validation.is_empty() || !self.test.is_empty();
         if given && self.split.is_some_and(|split| split != SplitRule::Shares([1.0, 0.0, 0.0])) {
-            return Err(Error::request("--split does not go with --validation and --test: the files are the split"));
+            return Err(Error::request(
+                "--split does not go with --validation and --test: the files are the split",
+            ));
         }
         if self.dims.as_ref().is_some_and(|dims| dims.contains(&0)) {
             return Err(Error::request("--dims holds a 0: every mode needs at least one index"));
@@ -234,8 +236,11 @@ pub(super) fn report(converted: &Converted, output: &std::path::Path, usage: &Us
 
 /// What a dataset holds, in a few lines.
 pub(super) fn summary(manifest: &Manifest, path: &std::path::Path) -> String {
-    let modes: Vec<String> =
-        manifest.modes.iter().map(|mode| format!("{} {}", units::count(mode.dim.into()), mode.name)).collect();
+    let modes: Vec<String> = manifest
+        .modes
+        .iter()
+        .map(|mode| format!("{} {}", units::count(mode.dim.into()), mode.name))
+        .collect();
     let shards = manifest.train.shards.len() + manifest.validation.shards.len() + manifest.test.shards.len();
     let bytes = manifest.train.bytes() + manifest.validation.bytes() + manifest.test.bytes();
     format!(

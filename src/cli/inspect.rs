@@ -10,7 +10,9 @@ use std::process::ExitCode;
 
 /// Show what a dataset holds
 #[derive(clap::Args)]
-#[command(after_help = "Examples:\n  tenfill inspect ratings.tenfill\n  tenfill inspect ratings.tenfill --rank 10,10,10")]
+#[command(
+    after_help = "Examples:\n  tenfill inspect ratings.tenfill\n  tenfill inspect ratings.tenfill --rank 10,10,10"
+)]
 pub(super) struct Arguments {
     /// The dataset
     path: PathBuf,
@@ -40,7 +42,11 @@ pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<ExitCode> 
         manifest.value, values.min, values.max
     ));
     context.print(format_args!("  split    {}", manifest.split_rule));
-    context.print(format_args!("  doubles  {} rows ({})", units::count(manifest.duplicates), manifest.duplicates_rule));
+    context.print(format_args!(
+        "  doubles  {} rows ({})",
+        units::count(manifest.duplicates),
+        manifest.duplicates_rule
+    ));
     for (position, mode) in manifest.modes.iter().enumerate() {
         let what = match &mode.kind {
             ModeKind::Range { base } => format!("the numbers {} to {}", base, base + i64::from(mode.dim) - 1),
@@ -58,8 +64,17 @@ pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<ExitCode> 
             ModeKind::Bins(bins) => format!("bins of {} from {}", bins.width, bins.origin),
         };
         let missing = u64::from(mode.dim) - mode.statistics.in_train;
-        let note = if missing > 0 { format!(", {} without train entries", units::count(missing)) } else { String::new() };
-        context.print(format_args!("  mode {}   {}: {} indices, {what}{note}", position + 1, mode.name, units::count(mode.dim.into())));
+        let note = if missing > 0 {
+            format!(", {} without train entries", units::count(missing))
+        } else {
+            String::new()
+        };
+        context.print(format_args!(
+            "  mode {}   {}: {} indices, {what}{note}",
+            position + 1,
+            mode.name,
+            units::count(mode.dim.into())
+        ));
     }
     let mut line = convert::dataset_json(manifest);
     line["slices"] = json!(train.slices);

@@ -138,7 +138,13 @@ fn default_threads() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
+/// A list in one argument; under the name Vec, clap would expect several arguments.
+type Dims = Vec<u32>;
+type Ranks = Vec<usize>;
+
 /// A list like `4,4,4`.
 fn parse_list<T: std::str::FromStr>(text: &str) -> Result<Vec<T>, String> {
-    text.split([',', 'x']).map(|part| part.trim().parse().map_err(|_| format!("'{part}' is not a whole number"))).collect()
+    text.split([',', 'x'])
+        .map(|part| part.trim().parse().map_err(|_| format!("'{part}' is not a whole number")))
+        .collect()
 }

@@ -49,7 +49,8 @@ impl Progress for Bars {
             "{prefix:8} {spinner} {pos}  {msg}".to_string()
         };
         let style = ProgressStyle::with_template(&template).unwrap_or_else(|_| ProgressStyle::default_bar());
-        let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr()).with_style(style.progress_chars("=> "));
+        let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr())
+            .with_style(style.progress_chars("=> "));
         bar.set_prefix(name.to_string());
         if let Ok(mut slot) = self.bar.lock() {
             *slot = Some(bar);

@@ -1,6 +1,6 @@
 //! `tenfill synth`.
 
-use super::{Context, convert, default_threads, parse_list};
+use super::{Context, Dims, Ranks, convert, default_threads, parse_list};
 use crate::budget::Budget;
 use crate::convert::{ConvertOptions, Duplicates, SplitRule, convert_entries};
 use crate::error::{Error, Result};
@@ -8,7 +8,9 @@ use crate::ingest::columns::ColumnRequest;
 use crate::ingest::dialect::DialectRequest;
 use crate::ingest::{ReadOptions, source};
 use crate::shard::Split;
-use crate::synth::{Batch, Distribution, EntryFiles, Part, RatingsSpec, RatingsSynth, TuckerSpec, TuckerSynth};
+use crate::synth::{
+    Batch, Distribution, EntryFiles, Part, RatingsSpec, RatingsSynth, TuckerSpec, TuckerSynth,
+};
 use crate::synth::{SynthError, entries_from_oversampling};
 use crate::units;
 use crate::usage::Usage;
@@ -32,10 +34,10 @@ pub(super) struct Arguments {
     output: PathBuf,
     /// Dimensions
     #[arg(long, value_parser = parse_list::<u32>, value_name = "N,N,...")]
-    dims: std::vec::Vec<u32>,
+    dims: Dims,
     /// Ranks; one number for all modes
     #[arg(long, value_parser = parse_list::<usize>, value_name = "R,R,...", default_value = "5")]
-    rank: std::vec::Vec<usize>,
+    rank: Ranks,
     /// Train entries as a multiple of the degrees of freedom
     #[arg(long, value_name = "OS", conflicts_with = "entries")]
     oversampling: Option<f64>,
@@ -119,7 +121,9 @@ fn generator(arguments: &Arguments, rank: &[usize]) -> Result<Generator> {
     let entries = match (arguments.entries, arguments.oversampling) {
         (Some(entries), _) => entries,
         (None, Some(oversampling)) => entries_from_oversampling(oversampling, dims, rank).map_err(request)?,
-        (None, None) => return Err(Error::request("say how many entries: --oversampling 10, or --entries 1000000")),
+        (None, None) => {
+            return Err(Error::request("say how many entries: --oversampling 10, or --entries 1000000"));
+        }
     };
     for (name, share) in [("--test", arguments.test), ("--validation", arguments.validation)] {
         if !(share.is_finite() && (0.0..=1e6).contains(&share)) {
@@ -131,7 +135,11 @@ fn generator(arguments: &Arguments, rank: &[usize]) -> Result<Generator> {
         let mut spec = TuckerSpec::new(dims, rank, entries);
         spec.validation = share(arguments.validation);
         spec.test = share(arguments.test);
-        spec.factors = if arguments.factors == Factors::Gaussian { Distribution::Gaussian } else { Distribution::Uniform };
+        spec.factors = if arguments.factors == Factors::Gaussian {
+            Distribution::Gaussian
+        } else {
+            Distribution::Uniform
+        };
         spec.condition = arguments.condition;
         spec.noise = arguments.noise.unwrap_or(0.0);
         spec.seed = arguments.seed;
@@ -216,14 +224,20 @@ fn write_files(
     context: &Context,
 ) -> Result<ExitCode> {
     let disk = crate::storage::RealDisk;
-    let mut files = EntryFiles::create(&disk, &arguments.output, arguments.dims.len(), ratings, arguments.force)?;
+    let mut files =
+        EntryFiles::create(&disk, &arguments.output, arguments.dims.len(), ratings, arguments.force)?;
     generator.for_each_batch(|batch| {
         context.control.check()?;
         files.write(&batch)
     })?;
     let written = files.finish()?;
     for file in &written.files {
-        context.print(format_args!("{}: {} entries, {}", file.path.display(), units::count(file.entries), units::size(file.bytes)));
+        context.print(format_args!(
+            "{}: {} entries, {}",
+            file.path.display(),
+            units::count(file.entries),
+            units::size(file.bytes)
+        ));
     }
     let total: u64 = written.files.iter().map(|file| file.entries).sum();
     let bytes: u64 = written.files.iter().map(|file| file.bytes).sum();

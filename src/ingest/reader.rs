@@ -84,7 +84,8 @@ pub fn input_bytes(path: &Path) -> u64 {
 pub fn open(path: &Path, options: &ReadOptions) -> Result<Input> {
     let name = display_name(path);
     let settle = |columns: &Columns| columns.plan(&options.columns).map_err(|what| Error::input(&name, what));
-    if options.format != Some(Format::Text) && !is_stdin(path) && (path.is_dir() || parquet::is_parquet(path)) {
+    if options.format != Some(Format::Text) && !is_stdin(path) && (path.is_dir() || parquet::is_parquet(path))
+    {
         let parts = if path.is_dir() { parquet::parts(path)? } else { vec![path.to_path_buf()] };
         let columns = parquet::columns(&parts[0], None)?;
         for part in &parts[1..] {
@@ -99,6 +100,23 @@ pub fn open(path: &Path, options: &ReadOptions) -> Result<Input> {
     let mut stream = source::open(path, read.clone())?;
     let mut begun = Vec::new();
     (&mut stream).take(1 << 16).read_to_end(&mut begun).map_err(|error| source::read_error(path, error))?;
+    if begun.starts_with(parquet::MAGIC) {
+        // Compressed as a whole, or from standard input: Parquet is read from its end, so unpack it.
+        let mut file =
+            tempfile::tempfile_in(&options.scratch).context("create a scratch file in", &options.scratch)?;
+        std::io::copy(&mut begun.as_slice(), &mut file)
+            .context("write a scratch file in", &options.scratch)?;
+        std::io::copy(&mut stream, &mut file).map_err(|error| source::read_error(path, error))?;
+        let columns = parquet::columns(&name, Some(&file))?;
+        return Ok(Input {
+            path: path.into(),
+            plan: settle(&columns)?,
+            kind: Kind::Parquet(vec![(name, Some(file))]),
+        });
+    }
+    if options.format == Some(Format::Parquet) {
+        return Err(Error::input(name, "this is no Parquet file"));
+    }
     let tns =
         options.format == Some(Format::Tns) || options.format.is_none() && plain_name(path).ends_with(".tns");
     let text = begun.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&begun);

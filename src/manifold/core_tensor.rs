@@ -27,10 +27,7 @@ impl Core {
         assert!(ranks.iter().all(|&r| r > 0), "a rank is at least 1");
         let size: usize = ranks.iter().product();
         assert_eq!(data.len(), size, "a core has r_1 ... r_D numbers");
-        Core {
-            ranks: ranks.to_vec(),
-            data,
-        }
+        Core { ranks: ranks.to_vec(), data }
     }
 
     /// The number D of modes.
@@ -129,11 +126,7 @@ impl Core {
         let (left, r, right) = self.split(mode);
         let mut gram = Square::zeros(r);
         // Blocks of the unfoldings: one for the last mode, one for each left index otherwise.
-        let (blocks, size) = if right == 1 {
-            (1, left * r)
-        } else {
-            (left, r * right)
-        };
+        let (blocks, size) = if right == 1 { (1, left * r) } else { (left, r * right) };
         for block in 0..blocks {
             let range = block * size..(block + 1) * size;
             let (x, y) = (&self.data[range.clone()], &other.data[range]);
@@ -150,9 +143,7 @@ impl Core {
     /// The transpose of the mode-d unfolding: a row per fibre.
     pub(crate) fn unfolding_transposed(&self, mode: usize) -> Mat<f64> {
         let (left, r, right) = self.split(mode);
-        Mat::from_fn(left * right, r, |k, a| {
-            self.data[(k / right * r + a) * right + k % right]
-        })
+        Mat::from_fn(left * right, r, |k, a| self.data[(k / right * r + a) * right + k % right])
     }
 
     /// The numbers with index a in mode d and b in mode e are the row a * r_e + b of the result,
@@ -193,19 +184,13 @@ mod tests {
     fn indices(ranks: &[usize]) -> Vec<Vec<usize>> {
         let mut all = vec![vec![]];
         for &r in ranks {
-            all = all
-                .iter()
-                .flat_map(|i| (0..r).map(move |a| [i.as_slice(), &[a]].concat()))
-                .collect();
+            all = all.iter().flat_map(|i| (0..r).map(move |a| [i.as_slice(), &[a]].concat())).collect();
         }
         all
     }
 
     fn at(core: &Core, index: &[usize]) -> f64 {
-        let position = index
-            .iter()
-            .zip(core.ranks())
-            .fold(0, |p, (i, r)| p * r + i);
+        let position = index.iter().zip(core.ranks()).fold(0, |p, (i, r)| p * r + i);
         core.as_slice()[position]
     }
 
@@ -251,9 +236,8 @@ mod tests {
                 for i in 0..ranks[mode] {
                     for j in 0..ranks[mode] {
                         assert!((gram[(i, j)] - expected[(i, j)]).abs() < 1e-13);
-                        let sum: f64 = (0..transposed.nrows())
-                            .map(|k| transposed[(k, i)] * transposed[(k, j)])
-                            .sum();
+                        let sum: f64 =
+                            (0..transposed.nrows()).map(|k| transposed[(k, i)] * transposed[(k, j)]).sum();
                         assert!((own[(i, j)] - sum).abs() < 1e-13);
                     }
                 }

@@ -52,11 +52,8 @@ impl Coupled {
                 scale.push(1.0 / (w[i] + w[j] + l[i] + l[j]).sqrt());
             }
         }
-        let factor = if scale.len() <= direct {
-            matrix(core, modes, &scale).llt(Side::Lower).ok()
-        } else {
-            None
-        };
+        let factor =
+            if scale.len() <= direct { matrix(core, modes, &scale).llt(Side::Lower).ok() } else { None };
         Coupled { scale, factor }
     }
 
@@ -221,11 +218,7 @@ mod tests {
             let mut weights = eigenvalues.clone();
             geometry.weigh(&mut weights);
             core = core.mode_product(mode, &basis.transpose());
-            modes.push(ModeFrame {
-                basis,
-                eigenvalues,
-                weights,
-            });
+            modes.push(ModeFrame { basis, eigenvalues, weights });
         }
         (core, modes)
     }
@@ -263,10 +256,8 @@ mod tests {
                 let direct = Coupled::new(&core, &modes);
                 let iterative = Coupled::with_limit(&core, &modes, 0);
                 assert!(direct.factor.is_some() && iterative.factor.is_none());
-                let along: Vec<Square> = ranks
-                    .iter()
-                    .map(|&r| Square::from_fn(r, |i, j| i as f64 - j as f64))
-                    .collect();
+                let along: Vec<Square> =
+                    ranks.iter().map(|&r| Square::from_fn(r, |i, j| i as f64 - j as f64)).collect();
                 let eta = Core::from_vec(ranks, sample(ranks.iter().product()));
                 let a = direct.solve(&core, &modes, &along, &eta);
                 let b = iterative.solve(&core, &modes, &along, &eta);
@@ -289,10 +280,7 @@ mod tests {
             let dense = matrix(&core, &modes, &coupled.scale);
             let values = dense.self_adjoint_eigenvalues(Side::Lower).unwrap();
             let bound = 0.5 + 0.5 * ranks.len() as f64;
-            assert!(
-                values.iter().all(|&v| v > 0.5 - 1e-6 && v < bound + 1e-6),
-                "{values:?}"
-            );
+            assert!(values.iter().all(|&v| v > 0.5 - 1e-6 && v < bound + 1e-6), "{values:?}");
         }
     }
 }

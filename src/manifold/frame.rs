@@ -49,20 +49,10 @@ impl<'a> Frame<'a> {
                 .unwrap_or_else(|| (vec![0.0; r], Square::identity(r)));
             let mut weights = eigenvalues.clone();
             guarded += weigh(&mut weights);
-            modes.push(ModeFrame {
-                basis,
-                eigenvalues,
-                weights,
-            });
+            modes.push(ModeFrame { basis, eigenvalues, weights });
         }
         let core = rotate_core(&point.core, &modes);
-        Frame {
-            point,
-            modes,
-            core,
-            coupled: OnceLock::new(),
-            guarded,
-        }
+        Frame { point, modes, core, coupled: OnceLock::new(), guarded }
     }
 
     /// How many eigenvalues the metric had to raise at this point; 0 in a well-conditioned run.
@@ -78,10 +68,7 @@ impl<'a> Frame<'a> {
             let along = gram.times(&frame.basis);
             for (i, w) in frame.weights.iter().enumerate() {
                 let r = frame.weights.len();
-                sum += w
-                    * (0..r)
-                        .map(|a| frame.basis[(a, i)] * along[(a, i)])
-                        .sum::<f64>();
+                sum += w * (0..r).map(|a| frame.basis[(a, i)] * along[(a, i)]).sum::<f64>();
             }
         }
         sum + xi.core.dot(&eta.core)
@@ -96,13 +83,9 @@ impl<'a> Frame<'a> {
         for (mode, frame) in self.modes.iter().enumerate() {
             let (u, w) = (&self.point.factors[mode], &frame.weights);
             let k = frame.basis.congruence(&u.gram(&partials.factors[mode]));
-            let b = Square::from_fn(w.len(), |i, j| {
-                (w[i] * k[(i, j)] + w[j] * k[(j, i)]) / (w[i] + w[j])
-            });
+            let b = Square::from_fn(w.len(), |i, j| (w[i] * k[(i, j)] + w[j] * k[(j, i)]) / (w[i] + w[j]));
             let inverse = Square::from_fn(w.len(), |i, j| {
-                (0..w.len())
-                    .map(|a| frame.basis[(i, a)] * frame.basis[(j, a)] / w[a])
-                    .sum()
+                (0..w.len()).map(|a| frame.basis[(i, a)] * frame.basis[(j, a)] / w[a]).sum()
             });
             let b = frame.turn_back(&b);
             partials.factors[mode].subtract_product_then_multiply(u, &b, &inverse);
@@ -140,9 +123,8 @@ impl<'a> Frame<'a> {
             let k = self.along(mode, xi);
             let w = &self.modes[mode].weights;
             // K of Psi(xi), skew by its formula.
-            along.push(Square::from_fn(w.len(), |i, j| {
-                (w[j] * k[(i, j)] - w[i] * k[(j, i)]) / (w[i] + w[j])
-            }));
+            along
+                .push(Square::from_fn(w.len(), |i, j| (w[j] * k[(i, j)] - w[i] * k[(j, i)]) / (w[i] + w[j])));
             remove.push(self.normal(mode, &k));
         }
         let vertical = self.vertical(&along, &xi.core);
@@ -165,17 +147,13 @@ impl<'a> Frame<'a> {
     /// The part along U that Psi removes, S A^-1 in the eigenbasis: w_i (K_ij + K_ji) / (w_i + w_j).
     fn normal(&self, mode: usize, k: &Square) -> Square {
         let w = &self.modes[mode].weights;
-        Square::from_fn(w.len(), |i, j| {
-            w[i] * (k[(i, j)] + k[(j, i)]) / (w[i] + w[j])
-        })
+        Square::from_fn(w.len(), |i, j| w[i] * (k[(i, j)] + k[(j, i)]) / (w[i] + w[j]))
     }
 
     /// The skew matrices, in the eigenbases, of the vertical part of a tangent vector with the
     /// given K and core part.
     fn vertical(&self, along: &[Square], core: &Core) -> Vec<Square> {
-        let coupled = self
-            .coupled
-            .get_or_init(|| Coupled::new(&self.core, &self.modes));
+        let coupled = self.coupled.get_or_init(|| Coupled::new(&self.core, &self.modes));
         let rotated = rotate_core(core, &self.modes);
         coupled.solve(&self.core, &self.modes, along, &rotated)
     }

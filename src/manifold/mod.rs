@@ -46,9 +46,7 @@ pub use coupled::DIRECT_UNKNOWNS;
 pub use frame::Frame;
 pub use geometry::{Euclidean, GUARD, Geometry, Preconditioned};
 pub use point::{Point, Tangent};
-pub use random::{
-    Dependent, Distribution, orthonormalize, random_ambient, random_point, random_rotations,
-};
+pub use random::{Dependent, Distribution, orthonormalize, random_ambient, random_point, random_rotations};
 pub use retraction::{StepTooLong, retract, retract_absorbing};
 pub use rows::{CHUNK_ROWS, Rows};
 pub use square::Square;

@@ -28,10 +28,7 @@ pub struct Tangent {
 impl Point {
     /// The point of zeros: room for a result, not a point of the manifold.
     pub fn zeros(dims: &[usize], ranks: &[usize]) -> Self {
-        Point {
-            factors: zero_factors(dims, ranks),
-            core: Core::zeros(ranks),
-        }
+        Point { factors: zero_factors(dims, ranks), core: Core::zeros(ranks) }
     }
 
     /// The number D of modes.
@@ -69,10 +66,7 @@ impl Point {
 
     /// The largest entry of |U_d^T U_d - I| over all modes: rounding, if all is well.
     pub fn orthonormality_error(&self) -> f64 {
-        let errors = self
-            .factors
-            .iter()
-            .map(|u| u.gram(u).distance_from_identity());
+        let errors = self.factors.iter().map(|u| u.gram(u).distance_from_identity());
         errors.fold(0.0, f64::max)
     }
 
@@ -94,10 +88,7 @@ impl Point {
 impl Tangent {
     /// The zero vector.
     pub fn zeros(dims: &[usize], ranks: &[usize]) -> Self {
-        Tangent {
-            factors: zero_factors(dims, ranks),
-            core: Core::zeros(ranks),
-        }
+        Tangent { factors: zero_factors(dims, ranks), core: Core::zeros(ranks) }
     }
 
     /// The zero vector of a point's shape.

@@ -41,15 +41,9 @@ impl Distribution {
 /// # Panics
 ///
 /// If a rank is 0 or above its dimension.
-pub fn random_point(
-    dims: &[usize],
-    ranks: &[usize],
-    distribution: Distribution,
-    seed: u64,
-) -> Point {
+pub fn random_point(dims: &[usize], ranks: &[usize], distribution: Distribution, seed: u64) -> Point {
     let mut rng = Pcg64::seed_from_u64(seed);
-    let mut draw =
-        |size: usize| -> Vec<f64> { (0..size).map(|_| distribution.draw(&mut rng)).collect() };
+    let mut draw = |size: usize| -> Vec<f64> { (0..size).map(|_| distribution.draw(&mut rng)).collect() };
     let mut factors = Vec::with_capacity(dims.len());
     for (&n, &r) in dims.iter().zip(ranks) {
         assert!(r >= 1 && r <= n, "a rank is between 1 and the dimension");
@@ -76,9 +70,7 @@ pub fn random_ambient(point: &Point, rng: &mut Pcg64) -> Tangent {
 /// Orthogonal r x r matrices for each rank: rotations of a point's representation.
 pub fn random_rotations(ranks: &[usize], rng: &mut Pcg64) -> Vec<Square> {
     let one = |&r: &usize| {
-        let data = (0..r * r)
-            .map(|_| Distribution::Gaussian.draw(rng))
-            .collect();
+        let data = (0..r * r).map(|_| Distribution::Gaussian.draw(rng)).collect();
         let mut rows = Rows::from_vec(r, r, data);
         orthonormalize(&mut rows).expect("random columns are independent");
         Square::from_vec(r, rows.into_vec())
@@ -123,11 +115,7 @@ pub fn orthonormalize(factor: &mut Rows) -> Result<Square, Dependent> {
     }
     // Rounding may leave it a few units above the bound; far above it, columns are dependent.
     let error = factor.gram(factor).distance_from_identity();
-    if error <= 1e-13 * r as f64 {
-        Ok(upper)
-    } else {
-        Err(Dependent)
-    }
+    if error <= 1e-13 * r as f64 { Ok(upper) } else { Err(Dependent) }
 }
 
 #[cfg(test)]
@@ -141,11 +129,9 @@ mod tests {
             let point = random_point(&dims, &ranks, distribution, 7);
             assert!(point.orthonormality_error() < 1e-14);
             let mut rng = Pcg64::seed_from_u64(7);
-            let mut draw =
-                |n: usize| -> Vec<f64> { (0..n).map(|_| distribution.draw(&mut rng)).collect() };
-            let factors: Vec<Rows> = (0..3)
-                .map(|d| Rows::from_vec(dims[d], ranks[d], draw(dims[d] * ranks[d])))
-                .collect();
+            let mut draw = |n: usize| -> Vec<f64> { (0..n).map(|_| distribution.draw(&mut rng)).collect() };
+            let factors: Vec<Rows> =
+                (0..3).map(|d| Rows::from_vec(dims[d], ranks[d], draw(dims[d] * ranks[d]))).collect();
             let core = Core::from_vec(&ranks, draw(24));
             let drawn = Point { factors, core };
             for index in [[0, 0, 0], [4, 3, 2], [2, 1, 0]] {
@@ -157,9 +143,7 @@ mod tests {
     #[test]
     fn gaussian_numbers_have_their_moments() {
         let mut rng = Pcg64::seed_from_u64(1);
-        let x: Vec<f64> = (0..200_000)
-            .map(|_| Distribution::Gaussian.draw(&mut rng))
-            .collect();
+        let x: Vec<f64> = (0..200_000).map(|_| Distribution::Gaussian.draw(&mut rng)).collect();
         let moment = |p: i32| x.iter().map(|x| x.powi(p)).sum::<f64>() / x.len() as f64;
         assert!(moment(1).abs() < 0.01 && (moment(2) - 1.0).abs() < 0.02);
         assert!((moment(4) - 3.0).abs() < 0.15);

@@ -25,12 +25,7 @@ pub struct StepTooLong;
 /// # Errors
 ///
 /// [`StepTooLong`]; `out` then holds nothing of use.
-pub fn retract(
-    point: &Point,
-    direction: &Tangent,
-    step: f64,
-    out: &mut Point,
-) -> Result<(), StepTooLong> {
+pub fn retract(point: &Point, direction: &Tangent, step: f64, out: &mut Point) -> Result<(), StepTooLong> {
     for mode in 0..point.order() {
         move_factor(point, direction, step, mode, out)?;
     }
@@ -57,12 +52,7 @@ pub fn retract_absorbing(
     Ok(())
 }
 
-fn move_core(
-    point: &Point,
-    direction: &Tangent,
-    step: f64,
-    out: &mut Point,
-) -> Result<(), StepTooLong> {
+fn move_core(point: &Point, direction: &Tangent, step: f64, out: &mut Point) -> Result<(), StepTooLong> {
     out.core.copy_from(&point.core);
     out.core.axpy(step, &direction.core);
     let finite = out.core.as_slice().iter().all(|x| x.is_finite());
@@ -96,9 +86,7 @@ fn orthogonal_factor(factor: &mut Rows, mut gram: Square) -> Result<Square, Step
         let function = |power: fn(f64) -> f64| {
             let f: Vec<f64> = values.iter().map(|&v| power(v)).collect();
             Square::from_fn(f.len(), |i, j| {
-                (0..f.len())
-                    .map(|a| vectors[(i, a)] * f[a] * vectors[(j, a)])
-                    .sum()
+                (0..f.len()).map(|a| vectors[(i, a)] * f[a] * vectors[(j, a)]).sum()
             })
         };
         factor.multiply(&function(|v| 1.0 / v.sqrt()));

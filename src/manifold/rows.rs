@@ -27,11 +27,7 @@ pub struct Rows {
 impl Rows {
     /// n rows of r zeros.
     pub fn zeros(rows: usize, rank: usize) -> Self {
-        Rows {
-            rows,
-            rank,
-            data: vec![0.0; rows * rank],
-        }
+        Rows { rows, rank, data: vec![0.0; rows * rank] }
     }
 
     /// A factor of row-major numbers.
@@ -137,33 +133,21 @@ impl Rows {
         let sums: Vec<Vec<f64>> = if self.rows <= CHUNK_ROWS {
             self.data.chunks_mut(size).enumerate().map(run).collect()
         } else {
-            self.data
-                .par_chunks_mut(size)
-                .enumerate()
-                .map(run)
-                .collect()
+            self.data.par_chunks_mut(size).enumerate().map(run).collect()
         };
         add_in_order(sums, r)
     }
 
     /// self = self * m.
     pub fn multiply(&mut self, m: &Square) {
-        assert_eq!(
-            self.rank,
-            m.size(),
-            "a factor's rank and the matrix behind it"
-        );
+        assert_eq!(self.rank, m.size(), "a factor's rank and the matrix behind it");
         self.each_chunk(|chunk| multiply(chunk, m));
     }
 
     /// self = self - base * m.
     pub fn subtract_product(&mut self, base: &Rows, m: &Square) {
         self.check(base);
-        assert_eq!(
-            self.rank,
-            m.size(),
-            "a factor's rank and the matrix behind it"
-        );
+        assert_eq!(self.rank, m.size(), "a factor's rank and the matrix behind it");
         self.each_pair(base, |own, other| subtract(own, other, m));
     }
 
@@ -171,16 +155,8 @@ impl Rows {
     /// taken from, and p may be large.
     pub fn subtract_product_then_multiply(&mut self, base: &Rows, m: &Square, p: &Square) {
         self.check(base);
-        assert_eq!(
-            self.rank,
-            m.size(),
-            "a factor's rank and the matrix behind it"
-        );
-        assert_eq!(
-            self.rank,
-            p.size(),
-            "a factor's rank and the matrix behind it"
-        );
+        assert_eq!(self.rank, m.size(), "a factor's rank and the matrix behind it");
+        assert_eq!(self.rank, p.size(), "a factor's rank and the matrix behind it");
         self.each_pair(base, |own, other| {
             subtract(own, other, m);
             multiply(own, p);
@@ -188,11 +164,7 @@ impl Rows {
     }
 
     fn check(&self, other: &Rows) {
-        assert_eq!(
-            (self.rows, self.rank),
-            (other.rows, other.rank),
-            "factors of the same shape"
-        );
+        assert_eq!((self.rows, self.rank), (other.rows, other.rank), "factors of the same shape");
     }
 
     fn each_chunk(&mut self, each: impl Fn(&mut [f64]) + Send + Sync) {
@@ -209,10 +181,7 @@ impl Rows {
         if self.rows <= CHUNK_ROWS {
             each(&mut self.data, &other.data);
         } else {
-            let pairs = self
-                .data
-                .par_chunks_mut(size)
-                .zip(other.data.par_chunks(size));
+            let pairs = self.data.par_chunks_mut(size).zip(other.data.par_chunks(size));
             pairs.for_each(|(own, other)| each(own, other));
         }
     }
@@ -322,9 +291,8 @@ mod tests {
         plain.multiply(&p);
         assert_eq!(fused, plain);
         let i = 8_191;
-        let t: Vec<f64> = (0..2)
-            .map(|j| y.row(i)[j] - u.row(i)[0] * m[(0, j)] - u.row(i)[1] * m[(1, j)])
-            .collect();
+        let t: Vec<f64> =
+            (0..2).map(|j| y.row(i)[j] - u.row(i)[0] * m[(0, j)] - u.row(i)[1] * m[(1, j)]).collect();
         let expected = t[0] * p[(0, 1)] + t[1] * p[(1, 1)];
         assert!((fused.row(i)[1] - expected).abs() < 1e-14);
     }

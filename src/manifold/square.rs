@@ -12,10 +12,7 @@ pub struct Square {
 impl Square {
     /// The n x n matrix of zeros.
     pub fn zeros(n: usize) -> Self {
-        Square {
-            n,
-            data: vec![0.0; n * n],
-        }
+        Square { n, data: vec![0.0; n * n] }
     }
 
     /// The n x n identity.
@@ -129,9 +126,7 @@ impl Square {
         }
         let factor = self.view().llt(Side::Lower).ok()?;
         let lower = factor.L();
-        Some(Square::from_fn(self.n, |i, j| {
-            if j >= i { lower[(j, i)] } else { 0.0 }
-        }))
+        Some(Square::from_fn(self.n, |i, j| if j >= i { lower[(j, i)] } else { 0.0 }))
     }
 
     /// The inverse of an upper triangular matrix.
@@ -236,12 +231,7 @@ mod tests {
         let (values, basis) = left_singular(wide).unwrap();
         assert!((values[0] - 1.0).abs() < 1e-14);
         assert!((values[1] / (small * small) - 1.0).abs() < 1e-5);
-        assert!(
-            basis
-                .congruence(&Square::identity(2))
-                .distance_from_identity()
-                < 1e-14
-        );
+        assert!(basis.congruence(&Square::identity(2)).distance_from_identity() < 1e-14);
     }
 
     #[test]
@@ -250,11 +240,6 @@ mod tests {
         let (values, basis) = left_singular(narrow).unwrap();
         assert_eq!(values.len(), 3);
         assert!(values[1] < 1e-28 && values[2] < 1e-28);
-        assert!(
-            basis
-                .congruence(&Square::identity(3))
-                .distance_from_identity()
-                < 1e-14
-        );
+        assert!(basis.congruence(&Square::identity(3)).distance_from_identity() < 1e-14);
     }
 }

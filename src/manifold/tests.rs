@@ -15,10 +15,7 @@ fn shapes() -> [(Vec<usize>, Vec<usize>); 4] {
 }
 
 fn geometries() -> [(&'static str, Box<dyn Geometry>); 2] {
-    [
-        ("preconditioned", Box::new(Preconditioned)),
-        ("Euclidean", Box::new(Euclidean)),
-    ]
+    [("preconditioned", Box::new(Preconditioned)), ("Euclidean", Box::new(Euclidean))]
 }
 
 /// Calls `law` for every shape and metric.
@@ -70,18 +67,12 @@ fn projections_are_idempotent_and_orthogonal() {
         }
         let mut twice = psi.clone();
         frame.project_tangent(&mut twice);
-        assert!(
-            difference(frame, &psi, &twice) < 1e-13,
-            "{label}: Psi twice"
-        );
+        assert!(difference(frame, &psi, &twice) < 1e-13, "{label}: Psi twice");
         // What Psi removes is orthogonal to every tangent vector.
         let mut removed = y.clone();
         removed.axpy(-1.0, &psi);
         let size = (frame.inner(&removed, &removed) * frame.inner(&psi_z, &psi_z)).sqrt();
-        assert!(
-            frame.inner(&removed, &psi_z).abs() < 1e-12 * size,
-            "{label}: normal"
-        );
+        assert!(frame.inner(&removed, &psi_z).abs() < 1e-12 * size, "{label}: normal");
 
         let mut pi = psi.clone();
         frame.project_horizontal(&mut pi);
@@ -90,10 +81,7 @@ fn projections_are_idempotent_and_orthogonal() {
         assert!(difference(frame, &pi, &twice) < 1e-12, "{label}: Pi twice");
         let vertical = random_vertical(point, rng);
         let size = (frame.inner(&pi, &pi) * frame.inner(&vertical, &vertical)).sqrt();
-        assert!(
-            frame.inner(&pi, &vertical).abs() < 1e-12 * size,
-            "{label}: horizontal"
-        );
+        assert!(frame.inner(&pi, &vertical).abs() < 1e-12 * size, "{label}: horizontal");
         let mut nothing = vertical.clone();
         frame.project_horizontal(&mut nothing);
         let left = frame.inner(&nothing, &nothing) / frame.inner(&vertical, &vertical);
@@ -101,10 +89,7 @@ fn projections_are_idempotent_and_orthogonal() {
 
         let mut transported = y;
         frame.transport(&mut transported);
-        assert!(
-            difference(frame, &pi, &transported) < 1e-12,
-            "{label}: transport"
-        );
+        assert!(difference(frame, &pi, &transported) < 1e-12, "{label}: transport");
     });
 }
 
@@ -123,14 +108,8 @@ fn inner_product_is_its_formula() {
             let pairs = xi.factors[mode].as_slice().iter().zip(weighted.as_slice());
             sum += pairs.map(|(x, y)| x * y).sum::<f64>();
         }
-        assert!(
-            (frame.inner(&xi, &eta) / sum - 1.0).abs() < 1e-11,
-            "{label}"
-        );
-        assert!(
-            (frame.inner(&eta, &xi) / sum - 1.0).abs() < 1e-11,
-            "{label}"
-        );
+        assert!((frame.inner(&xi, &eta) / sum - 1.0).abs() < 1e-11, "{label}");
+        assert!((frame.inner(&eta, &xi) / sum - 1.0).abs() < 1e-11, "{label}");
         assert!(frame.inner(&xi, &xi) > 0.0);
     });
 }
@@ -146,10 +125,7 @@ fn metric_does_not_depend_on_the_representation() {
             let turn = |y: &Tangent| {
                 let (factors, core) = (y.factors.clone(), y.core.clone());
                 let turned = Point { factors, core }.rotated(&rotations);
-                Tangent {
-                    factors: turned.factors,
-                    core: turned.core,
-                }
+                Tangent { factors: turned.factors, core: turned.core }
             };
             let rotated = point.rotated(&rotations);
             let mut there = turn(&y);
@@ -158,10 +134,7 @@ fn metric_does_not_depend_on_the_representation() {
             let mut here = y;
             frame.transport(&mut here);
             // Cores of the uniform generator have condition numbers near 1e5 squared.
-            assert!(
-                difference(&frame_there, &there, &turn(&here)) < 1e-9,
-                "{name}"
-            );
+            assert!(difference(&frame_there, &there, &turn(&here)) < 1e-9, "{name}");
         }
     }
 }
@@ -188,10 +161,7 @@ fn retractions_move_in_the_direction() {
             retraction(point, &xi, h, &mut forth).unwrap();
             retraction(point, &xi, -h, &mut back).unwrap();
             let slope = (forth.value_at(&index) - back.value_at(&index)) / (2.0 * h);
-            assert!(
-                (slope - change).abs() < 1e-6 * (1.0 + change.abs()),
-                "{label}"
-            );
+            assert!((slope - change).abs() < 1e-6 * (1.0 + change.abs()), "{label}");
             for step in [0.0, 1.0, 1e3, 1e6] {
                 retraction(point, &xi, step, &mut forth).unwrap();
                 assert!(forth.orthonormality_error() < 1e-14, "{label}, step {step}");
@@ -205,10 +175,7 @@ fn retractions_move_in_the_direction() {
         }
         line.core.axpy(0.7, &xi.core);
         let (found, expected) = (on_line.value_at(&index), line.value_at(&index));
-        assert!(
-            (found - expected).abs() < 1e-11 * (1.0 + expected.abs()),
-            "{label}"
-        );
+        assert!((found - expected).abs() < 1e-11 * (1.0 + expected.abs()), "{label}");
     });
 }
 
@@ -218,14 +185,8 @@ fn a_step_beyond_floating_point_is_refused() {
     let direction = random_ambient(&point, &mut Pcg64::seed_from_u64(1));
     let mut out = point.clone();
     for step in [f64::INFINITY, f64::NAN, 1e300] {
-        assert_eq!(
-            retract(&point, &direction, step, &mut out),
-            Err(StepTooLong)
-        );
-        assert_eq!(
-            retract_absorbing(&point, &direction, step, &mut out),
-            Err(StepTooLong)
-        );
+        assert_eq!(retract(&point, &direction, step, &mut out), Err(StepTooLong));
+        assert_eq!(retract_absorbing(&point, &direction, step, &mut out), Err(StepTooLong));
     }
 }
 

@@ -129,7 +129,7 @@ impl Cut {
     /// Small data still gets enough blocks to share among threads; large data gets shards of at
     /// most eight million entries, the unit in which it is moved, checked and assigned.
     fn of(entries: u64) -> Self {
-        let block = (entries / 64).clamp(1024, MAX_BLOCK_ENTRIES as u64);
+        let block = (entries / 64).clamp(4096, MAX_BLOCK_ENTRIES as u64);
         Cut { block: block as usize, shard: (entries / 16).clamp(4 * block, 8 << 20) }
     }
 }

@@ -58,9 +58,5 @@ pub fn check_gradient<O: Objective>(
     let slopes = errors.windows(3).filter(|w| w[2].1 > noise);
     let slopes = slopes.map(|w| (w[0].1 / w[2].1).log10());
     let slope = slopes.fold(f64::NEG_INFINITY, f64::max);
-    Ok(GradientCheck {
-        errors,
-        slope,
-        relative_error,
-    })
+    Ok(GradientCheck { errors, slope, relative_error })
 }

@@ -33,9 +33,7 @@ impl Entries {
 
     /// Every entry as (indices, value).
     fn iter(&self, order: usize) -> impl Iterator<Item = (&[u32], f64)> {
-        self.indices
-            .chunks_exact(order)
-            .zip(self.values.iter().copied())
+        self.indices.chunks_exact(order).zip(self.values.iter().copied())
     }
 }
 
@@ -53,10 +51,7 @@ pub struct InMemory {
 impl InMemory {
     /// An objective over train entries, without validation entries.
     pub fn new(train: Entries) -> Self {
-        InMemory {
-            train,
-            validation: Entries::default(),
-        }
+        InMemory { train, validation: Entries::default() }
     }
 
     /// The mean squared error of a point over any entries.
@@ -74,11 +69,7 @@ impl InMemory {
 impl Objective for InMemory {
     type Error = Infallible;
 
-    fn cost_and_gradient(
-        &mut self,
-        point: &Point,
-        partials: &mut Tangent,
-    ) -> Result<Cost, Infallible> {
+    fn cost_and_gradient(&mut self, point: &Point, partials: &mut Tangent) -> Result<Cost, Infallible> {
         let order = point.order();
         let count = self.train.len() as f64;
         partials.fill(0.0);
@@ -119,17 +110,10 @@ impl Objective for InMemory {
             curvature += change * change;
         }
         let count = self.train.len() as f64;
-        Ok(StepSums {
-            slope: slope / count,
-            curvature: curvature / count,
-        })
+        Ok(StepSums { slope: slope / count, curvature: curvature / count })
     }
 
-    fn line_polynomial(
-        &mut self,
-        point: &Point,
-        direction: &Tangent,
-    ) -> Result<Vec<f64>, Infallible> {
+    fn line_polynomial(&mut self, point: &Point, direction: &Tangent) -> Result<Vec<f64>, Infallible> {
         let order = point.order();
         let mut sums = vec![0.0; 2 * (order + 1) + 1];
         for (index, value) in self.train.iter(order) {

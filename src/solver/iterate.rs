@@ -35,11 +35,7 @@ struct Accepted {
 impl Solver {
     /// A solver with this metric and these options.
     pub fn new(geometry: impl Geometry + 'static, options: Options) -> Self {
-        Solver {
-            geometry: Box::new(geometry),
-            options,
-            room: None,
-        }
+        Solver { geometry: Box::new(geometry), options, room: None }
     }
 
     /// The options.
@@ -52,11 +48,7 @@ impl Solver {
     /// # Errors
     ///
     /// The objective's own.
-    pub fn start<O: Objective>(
-        &mut self,
-        objective: &mut O,
-        point: Point,
-    ) -> Result<State, O::Error> {
+    pub fn start<O: Objective>(&mut self, objective: &mut O, point: Point) -> Result<State, O::Error> {
         let mut gradient = Tangent::zeros_like(&point);
         let cost = objective.cost_and_gradient(&point, &mut gradient)?;
         let validation_mse = objective.validation(&point)?;
@@ -80,11 +72,8 @@ impl Solver {
             restarted: false,
             guarded,
         };
-        let best = validation_mse.map(|validation_mse| Best {
-            point: point.clone(),
-            validation_mse,
-            iteration: 0,
-        });
+        let best =
+            validation_mse.map(|validation_mse| Best { point: point.clone(), validation_mse, iteration: 0 });
         Ok(State {
             point,
             gradient,
@@ -209,11 +198,7 @@ impl Solver {
     /// # Errors
     ///
     /// The objective's own; the state is unchanged then.
-    pub fn refresh<O: Objective>(
-        &mut self,
-        state: &mut State,
-        objective: &mut O,
-    ) -> Result<(), O::Error> {
+    pub fn refresh<O: Objective>(&mut self, state: &mut State, objective: &mut O) -> Result<(), O::Error> {
         let mut room = self.take_room(state);
         let cost = objective.cost_and_gradient(&state.point, &mut room.partials)?;
         let frame = self.geometry.frame(&state.point);
@@ -249,9 +234,7 @@ impl Solver {
                 let sums = objective.step_sums(&state.point, &state.direction)?;
                 Some(-sums.slope / sums.curvature)
             }
-            StepRule::Exact => {
-                least_minimum(&objective.line_polynomial(&state.point, &state.direction)?)
-            }
+            StepRule::Exact => least_minimum(&objective.line_polynomial(&state.point, &state.direction)?),
         };
         let Some(mut step) = first.filter(|s| s.is_finite() && *s > 0.0) else {
             return Ok(None);
@@ -265,11 +248,7 @@ impl Solver {
                 state.last.passes += 1;
                 let cost = objective.cost_and_gradient(&room.trial, &mut room.partials)?;
                 if cost.total <= state.last.cost + ARMIJO * step * state.slope {
-                    return Ok(Some(Accepted {
-                        cost,
-                        step,
-                        backtracks,
-                    }));
+                    return Ok(Some(Accepted { cost, step, backtracks }));
                 }
             }
             step /= 2.0;

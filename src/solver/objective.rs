@@ -14,10 +14,7 @@ pub struct Cost {
 impl Cost {
     /// The cost of an objective that is the mean squared residual and nothing else.
     pub fn plain(train_mse: f64) -> Self {
-        Cost {
-            total: train_mse,
-            train_mse,
-        }
+        Cost { total: train_mse, train_mse }
     }
 }
 
@@ -47,11 +44,7 @@ pub trait Objective {
     /// # Errors
     ///
     /// What reading the data may bring.
-    fn cost_and_gradient(
-        &mut self,
-        point: &Point,
-        partials: &mut Tangent,
-    ) -> Result<Cost, Self::Error>;
+    fn cost_and_gradient(&mut self, point: &Point, partials: &mut Tangent) -> Result<Cost, Self::Error>;
 
     /// The sums of the linearised step along `direction`. One pass.
     ///
@@ -66,11 +59,7 @@ pub trait Objective {
     /// # Errors
     ///
     /// What reading the data may bring.
-    fn line_polynomial(
-        &mut self,
-        point: &Point,
-        direction: &Tangent,
-    ) -> Result<Vec<f64>, Self::Error>;
+    fn line_polynomial(&mut self, point: &Point, direction: &Tangent) -> Result<Vec<f64>, Self::Error>;
 
     /// The mean squared error on the validation entries; `None` where there are none.
     ///

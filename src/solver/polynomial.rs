@@ -38,11 +38,7 @@ fn natural_unit(coefficients: &[f64]) -> Option<f64> {
     if slope >= 0.0 {
         return None;
     }
-    let stops = coefficients
-        .iter()
-        .enumerate()
-        .skip(2)
-        .filter(|(_, c)| **c > 0.0);
+    let stops = coefficients.iter().enumerate().skip(2).filter(|(_, c)| **c > 0.0);
     stops
         .map(|(k, c)| (-slope / (k as f64 * c)).powf(1.0 / (k as f64 - 1.0)))
         .reduce(f64::min)
@@ -65,11 +61,7 @@ fn positive_roots(p: &[f64]) -> Vec<f64> {
     // Cauchy's bound on the size of a root.
     let bound = 1.0 + lower.iter().fold(0.0f64, |m, c| m.max((c / lead).abs()));
     let mut ends = vec![0.0];
-    ends.extend(
-        positive_roots(&derivative(p))
-            .into_iter()
-            .filter(|s| *s < bound),
-    );
+    ends.extend(positive_roots(&derivative(p)).into_iter().filter(|s| *s < bound));
     ends.push(if bound.is_finite() { bound } else { f64::MAX });
     let mut roots = vec![];
     for pair in ends.windows(2) {

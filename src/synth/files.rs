@@ -98,7 +98,16 @@ impl<'d> EntryFiles<'d> {
             _ => Kind::Parquet,
         };
         let gzip = path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("gz"));
-        let files = EntryFiles { disk, path: path.into(), kind, gzip, order, ratings, force, files: [None, None, None] };
+        let files = EntryFiles {
+            disk,
+            path: path.into(),
+            kind,
+            gzip,
+            order,
+            ratings,
+            force,
+            files: [None, None, None],
+        };
         for part in [Part::Train, Part::Validation, Part::Test] {
             let path = files.path_of(part);
             if !force && path.exists() {
@@ -149,8 +158,13 @@ impl<'d> EntryFiles<'d> {
                 Output::Text(sink)
             }
             Kind::Parquet => {
-                let mut fields: Vec<Field> = names.iter().map(|name| Field::new(name, DataType::Int64, false)).collect();
-                fields.push(Field::new(if self.ratings { "rating" } else { "value" }, DataType::Float64, false));
+                let mut fields: Vec<Field> =
+                    names.iter().map(|name| Field::new(name, DataType::Int64, false)).collect();
+                fields.push(Field::new(
+                    if self.ratings { "rating" } else { "value" },
+                    DataType::Float64,
+                    false,
+                ));
                 let schema = Arc::new(Schema::new(fields));
                 let properties = parquet::file::properties::WriterProperties::builder()
                     .set_compression(parquet::basic::Compression::SNAPPY)
@@ -197,7 +211,8 @@ impl<'d> EntryFiles<'d> {
                     }
                     let ids = ids.into_iter().map(|ids| Arc::new(Int64Array::from(ids)) as ArrayRef);
                     let columns = ids.chain([Arc::new(Float64Array::from(values)) as ArrayRef]).collect();
-                    let rows = RecordBatch::try_new(Arc::clone(schema), columns).map_err(std::io::Error::other);
+                    let rows =
+                        RecordBatch::try_new(Arc::clone(schema), columns).map_err(std::io::Error::other);
                     let rows = rows.context("write", &file.path)?;
                     writer.write(&rows).map_err(std::io::Error::other).context("write", &file.path)?;
                 }
@@ -233,7 +248,9 @@ impl<'d> EntryFiles<'d> {
             let Some(file) = file else { continue };
             let sink = match file.output {
                 Output::Text(sink) => sink,
-                Output::Parquet(writer, _) => writer.into_inner().map_err(std::io::Error::other).context("write", &file.path)?,
+                Output::Parquet(writer, _) => {
+                    writer.into_inner().map_err(std::io::Error::other).context("write", &file.path)?
+                }
             };
             let plain = match sink {
                 Sink::Plain(plain) => plain,

@@ -26,6 +26,7 @@
 
 mod batch;
 mod error;
+mod files;
 mod orthonormal;
 mod permutation;
 mod random;
@@ -35,6 +36,7 @@ mod tucker;
 
 pub use batch::{Batch, Part};
 pub use error::SynthError;
+pub use files::{EntryFiles, WrittenFile, WrittenFiles};
 pub use permutation::Permutation;
 pub use ratings::{RatingsModel, RatingsSpec, RatingsSynth};
 pub use tucker::{

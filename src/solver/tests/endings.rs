@@ -26,44 +26,24 @@ fn stopping_rules() {
     let (reason, state) = run(plain, &mut objective, 1000);
     assert_eq!(reason, StoppedBy::Tolerance);
     assert!(state.last.train_mse <= 1e-12);
-    let few = Options {
-        max_iterations: 3,
-        ..plain
-    };
+    let few = Options { max_iterations: 3, ..plain };
     let (reason, state) = run(few, &mut objective, 1000);
-    assert_eq!(
-        (reason, state.last.iteration),
-        (StoppedBy::MaxIterations, 3)
-    );
+    assert_eq!((reason, state.last.iteration), (StoppedBy::MaxIterations, 3));
     let (reason, state) = run(plain, &mut objective, 2);
     assert_eq!((reason, state.last.iteration), (StoppedBy::Interrupted, 2));
-    let gradient = Options {
-        gradient_tolerance: 1e-3,
-        ..plain
-    };
+    let gradient = Options { gradient_tolerance: 1e-3, ..plain };
     let (reason, state) = run(gradient, &mut objective, 1000);
     assert_eq!(reason, StoppedBy::Gradient);
     assert!(state.last.gradient_norm <= 1e-3 * state.first_gradient_norm);
     // Everything off: rounding ends it, in one way or another, and nothing is NaN.
-    let endless = Options {
-        tolerance: 0.0,
-        gradient_tolerance: 0.0,
-        ..plain
-    };
+    let endless = Options { tolerance: 0.0, gradient_tolerance: 0.0, ..plain };
     let (reason, state) = run(endless, &mut objective, 1000);
     assert_ne!(reason, StoppedBy::Interrupted);
     assert!(state.last.train_mse < 1e-24 && state.last.gradient_norm.is_finite());
     // Validation entries that contradict the train entries: the best model comes early.
     objective.validation = objective.train.clone();
-    objective
-        .validation
-        .values
-        .iter_mut()
-        .for_each(|v| *v *= 0.5);
-    let patient = Options {
-        patience: 4,
-        ..plain
-    };
+    objective.validation.values.iter_mut().for_each(|v| *v *= 0.5);
+    let patient = Options { patience: 4, ..plain };
     let (reason, state) = run(patient, &mut objective, 1000);
     assert_eq!(reason, StoppedBy::Patience);
     let best = state.best.as_ref().unwrap();
@@ -74,11 +54,7 @@ fn stopping_rules() {
 
 #[test]
 fn words_of_the_contract() {
-    for reason in [
-        StoppedBy::MaxIterations,
-        StoppedBy::Tolerance,
-        StoppedBy::Step,
-    ] {
+    for reason in [StoppedBy::MaxIterations, StoppedBy::Tolerance, StoppedBy::Step] {
         let json = serde_json::to_string(&reason).unwrap();
         assert_eq!(json, format!("\"{reason}\""));
     }
@@ -123,15 +99,8 @@ fn a_core_that_cannot_have_full_rank_is_guarded_and_solved() {
         records.push(*i);
         ControlFlow::Continue(())
     });
-    assert!(
-        records
-            .iter()
-            .all(|i| i.guarded >= 1 && i.gradient_norm.is_finite())
-    );
-    assert_eq!(
-        state.guards,
-        1 + records.iter().map(|i| i.guarded).sum::<usize>()
-    );
+    assert!(records.iter().all(|i| i.guarded >= 1 && i.gradient_norm.is_finite()));
+    assert_eq!(state.guards, 1 + records.iter().map(|i| i.guarded).sum::<usize>());
     assert!(state.point.orthonormality_error() < 1e-14);
     assert_eq!(reason, StoppedBy::Tolerance, "{:?}", state.last);
 }

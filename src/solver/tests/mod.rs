@@ -10,8 +10,7 @@ use rand_pcg::Pcg64;
 
 use super::*;
 use crate::manifold::{
-    Distribution, Euclidean, Geometry, Point, Preconditioned, Tangent, random_point,
-    random_rotations,
+    Distribution, Euclidean, Geometry, Point, Preconditioned, Tangent, random_point, random_rotations,
 };
 
 /// A share of the entries of a random tensor, and a start of the same shape.
@@ -32,10 +31,7 @@ fn problem(dims: &[usize], ranks: &[usize], share: f64, seed: u64) -> (InMemory,
             objective.train.push(&short, truth.value_at(&index));
         }
     }
-    (
-        objective,
-        random_point(dims, ranks, Distribution::Uniform, seed + 2),
-    )
+    (objective, random_point(dims, ranks, Distribution::Uniform, seed + 2))
 }
 
 fn shapes() -> [(Vec<usize>, Vec<usize>); 4] {
@@ -116,10 +112,7 @@ fn traces_do_not_depend_on_the_representation() {
             let (mut objective, point) = problem(&dims, &ranks, 0.7, 6);
             let mut rng = Pcg64::seed_from_u64(8);
             let rotated = point.rotated(&random_rotations(&ranks, &mut rng));
-            let options = Options {
-                step,
-                ..Options::default()
-            };
+            let options = Options { step, ..Options::default() };
             let mut trace = |start: Point, geometry: Box<dyn Geometry>| {
                 let mut solver = Solver::new(geometry, options);
                 let Ok(mut state) = solver.start(&mut objective, start);
@@ -159,12 +152,7 @@ fn every_variant_completes_the_tensor() {
         (sd, Beta::HestenesStiefel, StepRule::Linearised),
     ];
     for (algorithm, beta, step) in variants {
-        let options = Options {
-            algorithm,
-            beta,
-            step,
-            ..Options::default()
-        };
+        let options = Options { algorithm, beta, step, ..Options::default() };
         let mut solver = Solver::new(Preconditioned, options);
         let Ok(mut state) = solver.start(&mut objective, point.clone());
         let mut backtracks = 0;
@@ -172,12 +160,7 @@ fn every_variant_completes_the_tensor() {
             backtracks += i.backtracks;
             ControlFlow::Continue(())
         });
-        assert_eq!(
-            reason,
-            StoppedBy::Tolerance,
-            "{options:?}: {:?}",
-            state.last
-        );
+        assert_eq!(reason, StoppedBy::Tolerance, "{options:?}: {:?}", state.last);
         assert_eq!(state.last.passes, 2 * state.last.iteration + 1 + backtracks);
     }
 }
