@@ -32,9 +32,7 @@ pub fn peak_resident_bytes() -> u64 {
 
 /// The machine's memory, where the system tells.
 pub fn machine_bytes() -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
-    Some(line.split_whitespace().next()?.parse::<u64>().ok()? * 1024)
+    meminfo("MemTotal:")
 }
 
 /// Time and memory of one command, from its start.
@@ -90,4 +88,15 @@ impl Drop for Usage {
             let _ = watcher.join();
         }
     }
+}
+
+/// Memory that could be used without swapping, where the system tells.
+pub fn available_bytes() -> Option<u64> {
+    meminfo("MemAvailable:")
+}
+
+fn meminfo(field: &str) -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix(field))?;
+    Some(line.split_whitespace().next()?.parse::<u64>().ok()? * 1024)
 }

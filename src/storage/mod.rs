@@ -3,15 +3,18 @@
 //! * [`Disk`]: the few operations of a file system that writing durably needs. [`RealDisk`] does
 //!   them; tests put a disk in its place that fails or loses power at a chosen moment.
 //! * [`AtomicFile`]: temporary name, write, sync, rename, sync the directory.
+//! * [`Container`]: a checksummed file of named arrays, for models and checkpoints.
 //! * [`Staging`]: the same for a directory of files.
 //!
 //! Scratch files of the sort do not come here: they are unlinked while open, so nothing of them
 //! can stay behind.
 
 mod atomic;
+mod container;
 mod disk;
 mod staging;
 
 pub use atomic::{AtomicFile, write_atomic};
+pub use container::{CONTAINER_VERSION, Container, ContainerWriter};
 pub use disk::{Disk, DiskFile, RealDisk};
 pub use staging::Staging;

@@ -1,0 +1,305 @@
+//! Joins stream, kernel and reduce: the cost over a dataset, its gradient, and the step sums.
+
+use crate::budget::{Budget, Reservation};
+use crate::error::{Error, Result};
+use crate::kernel::{self, FactorsView, GradientSums, LinePolynomial, ResidualSums, Unseen, Workspace};
+use crate::manifold::{Core, Point, Rows, Tangent};
+use crate::reduce::{Buffers, map_lanes};
+use crate::shard::{Dataset, Split};
+use crate::solver::{Cost, Objective, StepSums};
+use crate::stream::{Access, LANES, Stream};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The mean squared residual over the train entries of a dataset, streamed.
+pub struct Streamed {
+    train: Stream,
+    validation: Option<Stream>,
+    mode_order: Vec<usize>,
+    buffers: Buffers,
+    unseen: UnseenRows,
+    _memory: Reservation,
+}
+
+/// The rows of each level that have no train entry.
+#[derive(Debug, Clone, Default)]
+pub struct UnseenRows {
+    levels: Vec<Option<Vec<bool>>>,
+}
+
+impl UnseenRows {
+    /// Finds them by a look at the ids of all train blocks; none where the manifest says so.
+    pub fn of(dataset: &Dataset, train: &Stream) -> Result<Self> {
+        let manifest = dataset.manifest();
+        let mut levels: Vec<Option<Vec<AtomicBool>>> = Vec::new();
+        for &mode in &manifest.mode_order {
+            let mode = &manifest.modes[mode];
+            let missing = mode.statistics.in_train < u64::from(mode.dim);
+            levels.push(missing.then(|| (0..mode.dim).map(|_| AtomicBool::new(true)).collect()));
+        }
+        if levels.iter().any(Option::is_some) {
+            map_lanes(train, |lane| {
+                train.for_each(lane, |block| {
+                    for (flags, ids) in levels.iter().zip(&block.ids) {
+                        if let Some(flags) = flags {
+                            (0..ids.len()).for_each(|n| flags[ids.get(n) as usize].store(false, Ordering::Relaxed));
+                        }
+                    }
+                    Ok(())
+                })
+            })?;
+        }
+        let plain = |flags: Vec<AtomicBool>| flags.into_iter().map(AtomicBool::into_inner).collect();
+        Ok(UnseenRows { levels: levels.into_iter().map(|flags| flags.map(plain)).collect() })
+    }
+
+    fn view(&self) -> Unseen<'_> {
+        let mut view: Unseen<'_> = [None; crate::MAX_ORDER];
+        for (view, flags) in view.iter_mut().zip(&self.levels) {
+            *view = flags.as_deref();
+        }
+        view
+    }
+
+    /// How many rows of a level are unseen.
+    pub fn count(&self, level: usize) -> usize {
+        self.levels[level].as_ref().map_or(0, |flags| flags.iter().filter(|&&unseen| unseen).count())
+    }
+}
+
+/// What a run of a given rank needs, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Needs {
+    /// One dense copy of all factors and the core.
+    pub copy: u64,
+    /// Copies that the solver holds.
+    pub copies: u64,
+    /// The gradient sums of one lane.
+    pub lane: u64,
+    /// Lanes that there are.
+    pub lanes: u64,
+    /// Everything that does not grow: the program, its stacks, small matrices, read windows.
+    pub constant: u64,
+}
+
+impl Needs {
+    /// For a dataset and ranks in the user's order; `threads` lanes are read at a time.
+    pub fn of(dataset: &Dataset, ranks: &[usize], access: Option<Access>, threads: usize) -> Self {
+        let manifest = dataset.manifest();
+        let factor = |mode: usize| u64::from(manifest.modes[mode].dim) * ranks[mode] as u64 * 8;
+        let core = ranks.iter().product::<usize>() as u64 * 8;
+        let copy = (0..ranks.len()).map(factor).sum::<u64>() + core;
+        // Point, gradient, direction, trial and transported; the best model where one is chosen.
+        let copies = if manifest.validation.entries > 0 { 6 } else { 5 };
+        let blocks: u64 = manifest.train.shards.iter().map(|shard| shard.blocks).sum();
+        let lanes = (LANES as u64).min(blocks.max(1));
+        let root = factor(manifest.mode_order[0]);
+        // A lane has its own part of the first level and all rows of the others.
+        let lane = copy - root + root / lanes + 65_536;
+        let flags: u64 = manifest.modes.iter().map(|mode| u64::from(mode.dim)).sum();
+        let window = if access == Some(Access::ReadAhead) { 12 << 20 } else { 0 };
+        let constant = (6 << 20) + flags + threads as u64 * (window + (1 << 20));
+        Needs { copy, copies, lane, lanes, constant }
+    }
+
+    /// With this many lane buffers.
+    pub fn total(&self, buffers: u64) -> u64 {
+        self.copy * self.copies + self.lane * buffers + self.constant
+    }
+
+    /// How many lane buffers fit into a budget: all lanes', or as many as there is room for.
+    pub fn buffers(&self, budget: u64) -> Result<u64> {
+        match (1..=self.lanes).rev().find(|&buffers| self.total(buffers) <= budget) {
+            Some(buffers) => Ok(buffers),
+            None => {
+                let what = "a run of this rank (factors, gradient, directions and one lane)".into();
+                Err(Error::Budget { budget, needed: self.total(1), what })
+            }
+        }
+    }
+}
+
+/// Factors in storage order, with the core's axes permuted to match.
+struct Stored {
+    ranks: Vec<usize>,
+    core: Vec<f64>,
+}
+
+impl Stored {
+    fn new(core: &Core, order: &[usize]) -> Self {
+        Stored { ranks: order.iter().map(|&mode| core.ranks()[mode]).collect(), core: permute(core, order) }
+    }
+
+    fn view<'a>(&'a self, factors: &'a [Rows], order: &[usize]) -> FactorsView<'a> {
+        let rows: Vec<&[f64]> = order.iter().map(|&mode| factors[mode].as_slice()).collect();
+        FactorsView::new(&self.ranks, &rows, &self.core)
+    }
+}
+
+/// Calls `each(natural, stored)` with the two positions of every number of the core.
+fn for_each_position(ranks: &[usize], order: &[usize], mut each: impl FnMut(usize, usize)) {
+    let mut stored_stride = vec![0; ranks.len()];
+    let mut stride = 1;
+    for &mode in order.iter().rev() {
+        stored_stride[mode] = stride;
+        stride *= ranks[mode];
+    }
+    let mut index = vec![0; ranks.len()];
+    for natural in 0..stride {
+        each(natural, index.iter().zip(&stored_stride).map(|(i, s)| i * s).sum());
+        for mode in (0..ranks.len()).rev() {
+            index[mode] += 1;
+            if index[mode] < ranks[mode] {
+                break;
+            }
+            index[mode] = 0;
+        }
+    }
+}
+
+fn permute(core: &Core, order: &[usize]) -> Vec<f64> {
+    let mut out = vec![0.0; core.as_slice().len()];
+    for_each_position(core.ranks(), order, |natural, stored| out[stored] = core.as_slice()[natural]);
+    out
+}
+
+impl Streamed {
+    /// Opens the train and validation entries of a dataset for models of the given ranks (in the
+    /// user's order), with as many lane buffers as the budget allows.
+    pub fn open(dataset: &Dataset, ranks: &[usize], budget: &Budget, access: Option<Access>) -> Result<Self> {
+        let manifest = dataset.manifest();
+        let train = Stream::open(dataset, Split::Train, access)?;
+        let validation = match manifest.validation.entries {
+            0 => None,
+            _ => Some(Stream::open(dataset, Split::Validation, access)?),
+        };
+        let needs = Needs::of(dataset, ranks, Some(train.access()), rayon::current_num_threads());
+        let buffers = needs.buffers(budget.total())?;
+        let memory = budget.reserve(needs.total(buffers), "the run")?;
+        let mode_order = manifest.mode_order.clone();
+        let dims: Vec<usize> = manifest.level_dims().iter().map(|&dim| dim as usize).collect();
+        let stored: Vec<usize> = mode_order.iter().map(|&mode| ranks[mode]).collect();
+        let unseen = UnseenRows::of(dataset, &train)?;
+        let buffers = Buffers::new(buffers as usize, &dims, &stored);
+        Ok(Streamed { train, validation, mode_order, buffers, unseen, _memory: memory })
+    }
+
+    /// The train entries.
+    pub fn train(&self) -> &Stream {
+        &self.train
+    }
+
+    /// The rows that cannot be learned.
+    pub fn unseen(&self) -> &UnseenRows {
+        &self.unseen
+    }
+
+    /// The factor c that minimises the sum of (c X - y)^2 over a sample of the train entries.
+    pub fn least_squares_scale(&self, point: &Point) -> Result<f64> {
+        let stored = Stored::new(&point.core, &self.mode_order);
+        let view = stored.view(&point.factors, &self.mode_order);
+        let mut workspace = Workspace::new();
+        let (mut along, mut squares) = (0.0, 0.0);
+        self.train.for_each_sampled(16, |block| {
+            kernel::for_each_prediction(block, &view, &mut workspace, |_, value, prediction| {
+                along += prediction * value;
+                squares += prediction * prediction;
+            });
+            Ok(())
+        })?;
+        let scale = along / squares;
+        Ok(if scale.is_finite() && scale != 0.0 { scale } else { 1.0 })
+    }
+}
+
+/// Errors of a model on the entries of a stream; entries with an unseen row are only counted.
+pub fn residuals(stream: &Stream, point: &Point, mode_order: &[usize], unseen: &UnseenRows) -> Result<ResidualSums> {
+    let stored = Stored::new(&point.core, mode_order);
+    let view = stored.view(&point.factors, mode_order);
+    let flags = unseen.view();
+    let all_seen = flags.iter().all(Option::is_none);
+    let lanes = map_lanes(stream, |lane| {
+        let (mut sums, mut workspace) = (ResidualSums::default(), Workspace::new());
+        stream.for_each(lane, |block| {
+            if all_seen {
+                kernel::residual(block, &view, &mut sums, &mut workspace);
+            } else {
+                kernel::residual_of_seen(block, &view, &flags, &mut sums, &mut workspace);
+            }
+            Ok(())
+        })?;
+        Ok(sums)
+    })?;
+    let mut total = ResidualSums::default();
+    lanes.iter().for_each(|lane| total.add(lane));
+    Ok(total)
+}
+
+impl Objective for Streamed {
+    type Error = Error;
+
+    fn cost_and_gradient(&mut self, point: &Point, partials: &mut Tangent) -> Result<Cost> {
+        let stored = Stored::new(&point.core, &self.mode_order);
+        let view = stored.view(&point.factors, &self.mode_order);
+        let stream = &self.train;
+        let mut core = vec![0.0; stored.core.len()];
+        // Level l of the sums is mode_order[l] of the tangent.
+        let mut by_mode: Vec<Option<&mut Rows>> = partials.factors.iter_mut().map(Some).collect();
+        let mut rows: Vec<&mut Rows> = self.mode_order.iter().filter_map(|&mode| by_mode[mode].take()).collect();
+        let squares = self.buffers.sum(stream, &mut rows, &mut core, |lane, sums: &mut GradientSums| {
+            let mut workspace = Workspace::new();
+            stream.for_each(lane, |block| {
+                kernel::gradient(block, &view, sums, &mut workspace);
+                Ok(())
+            })
+        })?;
+        let entries = stream.entries() as f64;
+        let ranks = point.core.ranks().to_vec();
+        for_each_position(&ranks, &self.mode_order, |natural, stored| {
+            partials.core.as_mut_slice()[natural] = core[stored];
+        });
+        partials.scale(2.0 / entries);
+        Ok(Cost::plain(squares / entries))
+    }
+
+    fn step_sums(&mut self, point: &Point, direction: &Tangent) -> Result<StepSums> {
+        let order = &self.mode_order;
+        let (stored, moved) = (Stored::new(&point.core, order), Stored::new(&direction.core, order));
+        let (at, along) = (stored.view(&point.factors, order), moved.view(&direction.factors, order));
+        let lanes = map_lanes(&self.train, |lane| {
+            let (mut sums, mut workspace) = (kernel::StepSums::default(), Workspace::new());
+            self.train.for_each(lane, |block| {
+                kernel::step(block, &at, &along, &mut sums, &mut workspace);
+                Ok(())
+            })?;
+            Ok(sums)
+        })?;
+        let mut total = kernel::StepSums::default();
+        lanes.iter().for_each(|lane| total.add(lane));
+        let entries = self.train.entries() as f64;
+        Ok(StepSums { slope: total.residual_change / entries, curvature: total.change_change / entries })
+    }
+
+    fn line_polynomial(&mut self, point: &Point, direction: &Tangent) -> Result<Vec<f64>> {
+        let order = &self.mode_order;
+        let (stored, moved) = (Stored::new(&point.core, order), Stored::new(&direction.core, order));
+        let (at, along) = (stored.view(&point.factors, order), moved.view(&direction.factors, order));
+        let lanes = map_lanes(&self.train, |lane| {
+            let (mut sum, mut workspace) = (LinePolynomial::new(order.len()), Workspace::new());
+            self.train.for_each(lane, |block| {
+                kernel::line_polynomial(block, &at, &along, &mut sum, &mut workspace);
+                Ok(())
+            })?;
+            Ok(sum)
+        })?;
+        let mut total = LinePolynomial::new(order.len());
+        lanes.iter().for_each(|lane| total.add(lane));
+        let entries = self.train.entries() as f64;
+        Ok(total.coefficients().iter().map(|coefficient| coefficient / entries).collect())
+    }
+
+    fn validation(&mut self, point: &Point) -> Result<Option<f64>> {
+        let Some(stream) = &self.validation else { return Ok(None) };
+        let sums = residuals(stream, point, &self.mode_order, &self.unseen)?;
+        Ok((sums.scored > 0).then(|| sums.squares / sums.scored as f64))
+    }
+}

@@ -1,0 +1,92 @@
+//! Partial sums to one sum, in a fixed order: lanes one after the other, whatever computed them.
+//!
+//! Lanes run in waves of as many as there are buffers; after each wave its lanes are added in
+//! order, in parallel over rows. Every number is the sum of its lanes from the first to the last, so
+//! neither the number of threads nor the number of buffers changes a bit.
+
+use crate::error::Result;
+use crate::kernel::GradientSums;
+use crate::manifold::Rows;
+use crate::stream::{Lane, Stream};
+use rayon::prelude::*;
+
+/// Numbers of a factor that one task adds up.
+const CHUNK: usize = 1 << 15;
+
+/// Runs `work` on every lane, on the threads of the current pool, and gives the results in order.
+pub fn map_lanes<T: Send>(stream: &Stream, work: impl Fn(&Lane) -> Result<T> + Sync) -> Result<Vec<T>> {
+    stream.lanes().par_iter().map(work).collect()
+}
+
+/// A lane's sums, made anew for the lane's own slices or cleared.
+pub struct Buffers {
+    sums: Vec<GradientSums>,
+    dims: Vec<usize>,
+    ranks: Vec<usize>,
+}
+
+impl Buffers {
+    /// At most `count` buffers for a tensor of these (storage-order) dimensions and ranks.
+    pub fn new(count: usize, dims: &[usize], ranks: &[usize]) -> Self {
+        Buffers { sums: Vec::with_capacity(count.max(1)), dims: dims.into(), ranks: ranks.into() }
+    }
+
+    /// Runs `work` on every lane into sums of its own and adds them up: squares, core and rows.
+    pub fn sum(
+        &mut self,
+        stream: &Stream,
+        rows: &mut [&mut Rows],
+        core: &mut [f64],
+        work: impl Fn(&Lane, &mut GradientSums) -> Result<()> + Sync,
+    ) -> Result<f64> {
+        let wave = self.sums.capacity();
+        let mut squares = 0.0;
+        core.fill(0.0);
+        rows.par_iter_mut().for_each(|rows| rows.fill(0.0));
+        for lanes in stream.lanes().chunks(wave) {
+            self.prepare(lanes);
+            let work = &work;
+            self.sums[..lanes.len()].par_iter_mut().zip(lanes).try_for_each(|(sums, lane)| work(lane, sums))?;
+            let sums = &self.sums[..lanes.len()];
+            for lane in sums {
+                squares += lane.squares();
+                core.iter_mut().zip(lane.core()).for_each(|(to, from)| *to += from);
+            }
+            for (level, rows) in rows.iter_mut().enumerate() {
+                add_rows(rows, level, self.ranks[level], sums);
+            }
+        }
+        Ok(squares)
+    }
+
+    /// Sums for these lanes: kept where the range of slices is the same, which it is when every
+    /// lane has its buffer.
+    fn prepare(&mut self, lanes: &[Lane]) {
+        for (position, lane) in lanes.iter().enumerate() {
+            let slices = lane.slices.start as usize..lane.slices.end as usize;
+            match self.sums.get_mut(position) {
+                Some(sums) if sums.range(0) == slices => {}
+                Some(sums) => *sums = GradientSums::new(&self.dims, &self.ranks, slices),
+                None => self.sums.push(GradientSums::new(&self.dims, &self.ranks, slices)),
+            }
+        }
+        self.sums[..lanes.len()].par_iter_mut().for_each(GradientSums::clear);
+    }
+}
+
+fn add_rows(to: &mut Rows, level: usize, rank: usize, sums: &[GradientSums]) {
+    let chunk = (CHUNK / rank).max(1) * rank;
+    to.as_mut_slice().par_chunks_mut(chunk).enumerate().for_each(|(number, to)| {
+        let (start, end) = (number * chunk, number * chunk + to.len());
+        for lane in sums {
+            let offset = lane.range(level).start * rank;
+            let from = lane.rows(level);
+            // The part of this chunk that the lane has.
+            let (low, high) = (start.max(offset), end.min(offset + from.len()));
+            if low < high {
+                let from = &from[low - offset..high - offset];
+                to[low - start..high - start].iter_mut().zip(from).for_each(|(to, from)| *to += from);
+            }
+        }
+    });
+}

@@ -1,0 +1,224 @@
+//! A file of named arrays with a description: models and checkpoints.
+//!
+//! ```text
+//! head, 16 bytes:  0 8 magic "tenfdata"   8 4 format version   12 4 CRC32C of bytes 0 to 11
+//! arrays           f64, little-endian, one after the other
+//! description      JSON: kind, what the writer wants to say, and for each array its name, offset,
+//!                  length and the CRC32C of every 64 KiB piece
+//! tail, 32 bytes:  0 8 offset of the description   8 8 its length   16 4 its CRC32C
+//!                  20 4 zero   24 4 CRC32C of bytes 0 to 23   28 4 magic "done"
+//! ```
+//!
+//! Written front to back; every byte is under a checksum, and damage is named by its offset.
+
+use super::{AtomicFile, Disk};
+use crate::error::{Error, IoContext, Result};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+const MAGIC: &[u8; 8] = b"tenfdata";
+const END: &[u8; 4] = b"done";
+/// The version that this program writes.
+pub const CONTAINER_VERSION: u32 = 1;
+const PIECE: usize = 64 << 10;
+const HEAD: u64 = 16;
+const TAIL: u64 = 32;
+
+#[derive(Serialize, Deserialize)]
+struct ArrayRecord {
+    name: String,
+    offset: u64,
+    length: u64,
+    crc32c: Vec<u32>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Description<T> {
+    kind: String,
+    about: T,
+    arrays: Vec<ArrayRecord>,
+}
+
+/// Writes a container.
+pub struct ContainerWriter<'d> {
+    file: AtomicFile<'d>,
+    path: PathBuf,
+    arrays: Vec<ArrayRecord>,
+}
+
+impl<'d> ContainerWriter<'d> {
+    /// Begins `path`.
+    pub fn create(disk: &'d dyn Disk, path: &Path) -> Result<Self> {
+        let mut file = AtomicFile::create(disk, path)?;
+        let mut head = [0; HEAD as usize];
+        head[..8].copy_from_slice(MAGIC);
+        head[8..12].copy_from_slice(&CONTAINER_VERSION.to_le_bytes());
+        let crc = crc32c::crc32c(&head[..12]);
+        head[12..].copy_from_slice(&crc.to_le_bytes());
+        file.append(&head)?;
+        Ok(ContainerWriter { file, path: path.into(), arrays: Vec::new() })
+    }
+
+    /// Adds an array.
+    pub fn array(&mut self, name: impl Into<String>, values: &[f64]) -> Result<()> {
+        let offset = self.file.written();
+        let mut crcs = Vec::new();
+        for piece in bytemuck::cast_slice::<f64, u8>(values).chunks(PIECE) {
+            crcs.push(crc32c::crc32c(piece));
+            self.file.append(piece)?;
+        }
+        self.arrays.push(ArrayRecord { name: name.into(), offset, length: values.len() as u64, crc32c: crcs });
+        Ok(())
+    }
+
+    /// Adds the description and completes the file.
+    pub fn finish(mut self, kind: &str, about: &impl Serialize) -> Result<()> {
+        let description = Description { kind: kind.into(), about, arrays: std::mem::take(&mut self.arrays) };
+        let text = serde_json::to_vec(&description).map_err(std::io::Error::other).context("write", &self.path)?;
+        let mut tail = [0; TAIL as usize];
+        tail[..8].copy_from_slice(&self.file.written().to_le_bytes());
+        tail[8..16].copy_from_slice(&(text.len() as u64).to_le_bytes());
+        tail[16..20].copy_from_slice(&crc32c::crc32c(&text).to_le_bytes());
+        let crc = crc32c::crc32c(&tail[..24]);
+        tail[24..28].copy_from_slice(&crc.to_le_bytes());
+        tail[28..].copy_from_slice(END);
+        self.file.append(&text)?;
+        self.file.append(&tail)?;
+        self.file.commit()
+    }
+}
+
+/// An open container whose description has been checked; arrays are read on demand.
+pub struct Container<T> {
+    /// What the writer said.
+    pub about: T,
+    file: File,
+    path: PathBuf,
+    arrays: Vec<ArrayRecord>,
+}
+
+fn number(bytes: &[u8], at: usize) -> u64 {
+    let mut eight = [0; 8];
+    eight.copy_from_slice(&bytes[at..at + 8]);
+    u64::from_le_bytes(eight)
+}
+
+impl<T: DeserializeOwned> Container<T> {
+    /// Opens a container of a given kind.
+    pub fn open(path: &Path, kind: &str) -> Result<Self> {
+        let file = File::open(path).context("open", path)?;
+        let length = file.metadata().context("read", path)?.len();
+        let flaw = |at: u64, what: &str| Err(Error::corrupt(path, at, what));
+        if length < HEAD + TAIL {
+            return flaw(length, "the file is cut short");
+        }
+        let mut head = [0; HEAD as usize];
+        file.read_exact_at(&mut head, 0).context("read", path)?;
+        let word = |bytes: &[u8], at: usize| (number(bytes, at - 4) >> 32) as u32;
+        if &head[..8] != MAGIC || word(&head, 12) != crc32c::crc32c(&head[..12]) {
+            return flaw(0, "this is no file of tenfill, or its head is damaged");
+        }
+        let version = word(&head, 8);
+        if version > CONTAINER_VERSION {
+            return Err(Error::Newer { file: path.into(), found: version.into(), known: CONTAINER_VERSION.into() });
+        }
+        let mut tail = [0; TAIL as usize];
+        let tail_at = length - TAIL;
+        file.read_exact_at(&mut tail, tail_at).context("read", path)?;
+        if &tail[28..] != END || word(&tail, 24) != crc32c::crc32c(&tail[..24]) {
+            return flaw(tail_at, "the end of the file is missing or damaged");
+        }
+        let (offset, size) = (number(&tail, 0), number(&tail, 8));
+        if offset < HEAD || offset.checked_add(size) != Some(tail_at) {
+            return flaw(tail_at, "the description lies outside the file");
+        }
+        let mut text = vec![0; size as usize];
+        file.read_exact_at(&mut text, offset).context("read", path)?;
+        if crc32c::crc32c(&text) != word(&tail, 16) {
+            return flaw(offset, "the checksum of the description does not match");
+        }
+        let description: Description<T> = match serde_json::from_slice(&text) {
+            Ok(description) => description,
+            Err(error) => return flaw(offset, &format!("the description cannot be understood: {error}")),
+        };
+        if description.kind != kind {
+            return flaw(offset, &format!("this is a {}, not a {kind}", description.kind));
+        }
+        let mut next = HEAD;
+        for array in &description.arrays {
+            let bytes = array.length.checked_mul(8);
+            let end = bytes.and_then(|bytes| bytes.checked_add(array.offset));
+            let pieces = bytes.map(|bytes| bytes.div_ceil(PIECE as u64));
+            if array.offset != next || end.is_none_or(|end| end > offset) || pieces != Some(array.crc32c.len() as u64) {
+                return flaw(offset, &format!("array '{}' lies outside the file", array.name));
+            }
+            next = end.unwrap_or(next);
+        }
+        if next != offset {
+            return flaw(next, "there are bytes that belong to no array");
+        }
+        Ok(Container { about: description.about, file, path: path.into(), arrays: description.arrays })
+    }
+
+    /// Reads an array of a known length.
+    pub fn array(&self, name: &str, length: usize) -> Result<Vec<f64>> {
+        let found = self.arrays.iter().find(|array| array.name == name);
+        let Some(array) = found.filter(|array| array.length == length as u64) else {
+            let has = found.map_or("none".into(), |array| array.length.to_string());
+            return Err(Error::corrupt(&self.path, 0, format!("array '{name}' should have {length} numbers, has {has}")));
+        };
+        let mut values = vec![0f64; length];
+        let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut values);
+        for (piece, &crc) in bytes.chunks_mut(PIECE).zip(&array.crc32c).enumerate().map(|(n, (bytes, crc))| ((n, bytes), crc)) {
+            let (number, bytes) = piece;
+            let at = array.offset + (number * PIECE) as u64;
+            self.file.read_exact_at(bytes, at).context("read", &self.path)?;
+            if crc32c::crc32c(bytes) != crc {
+                return Err(Error::corrupt(&self.path, at, format!("the checksum of '{name}' does not match")));
+            }
+        }
+        Ok(values)
+    }
+
+    /// Reads everything, to check it.
+    pub fn check(&self) -> Result<()> {
+        self.arrays.iter().try_for_each(|array| self.array(&array.name, array.length as usize).map(drop))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::storage::RealDisk;
+
+    #[test]
+    fn every_flipped_byte_and_every_truncation_is_an_error() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("c");
+        let values: Vec<f64> = (0..20).map(|n| f64::from(n) * 0.1).collect();
+        let mut writer = ContainerWriter::create(&RealDisk, &path).unwrap();
+        writer.array("a", &values[..7]).unwrap();
+        writer.array("b", &values[7..]).unwrap();
+        writer.finish("test", &17u32).unwrap();
+        let read = || -> Result<(u32, Vec<f64>, Vec<f64>)> {
+            let container = Container::<u32>::open(&path, "test")?;
+            container.check()?;
+            Ok((container.about, container.array("a", 7)?, container.array("b", 13)?))
+        };
+        assert_eq!(read().unwrap(), (17, values[..7].to_vec(), values[7..].to_vec()));
+        let bytes = std::fs::read(&path).unwrap();
+        for at in 0..bytes.len() {
+            for flip in [1, 0x80, 0xff] {
+                let mut damaged = bytes.clone();
+                damaged[at] ^= flip;
+                std::fs::write(&path, &damaged).unwrap();
+                assert!(matches!(read(), Err(Error::Corrupt { .. })), "byte {at}");
+            }
+            std::fs::write(&path, &bytes[..at]).unwrap();
+            assert!(matches!(read(), Err(Error::Corrupt { .. })), "cut at {at}");
+        }
+    }
+}
