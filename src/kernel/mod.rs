@@ -1,1 +1,20 @@
-//! kernel
+//! The kernels: a block of entries and the factors -> partial sums. Pure: no I/O, no threads.
+
+mod arithmetic;
+mod dispatch;
+mod factors;
+mod gradient;
+mod gradient_inner;
+mod inner;
+pub mod naive;
+mod rows;
+mod sums;
+#[doc(hidden)]
+pub mod testing;
+mod walk;
+mod workspace;
+
+pub use factors::{FactorsView, PreparedLine, PreparedPoint, prepared_bytes};
+pub use gradient::gradient;
+pub use sums::{GradientSums, ResidualSums, StepSums};
+pub use workspace::Workspace;

@@ -1,0 +1,192 @@
+//! Cost and gradient: forward to the residual, back to every row and to the core.
+//!
+//! With C_0 = G and C_{l+1} = u_l^T C_l at a node with the row u_l, an entry's prediction is C_D.
+//! Going back with the adjoints A_D = e: a node's row receives C_l A_{l+1}, and A_l receives
+//! u_l (x) A_{l+1}; A_0 is the core's gradient. As the adjoint of a node is linear in those of its
+//! children, their sum goes back once per node.
+
+use super::arithmetic::{Arithmetic, axpy, back, contract, dot};
+use super::dispatch::{self, Job, WidthJob};
+use super::factors::{FactorsView, PreparedPoint};
+use super::gradient_inner::{Buffers, fibres, flat};
+use super::inner::{Matrix, entries_below};
+use super::rows::{MAX_WIDTH, inner_widths};
+use super::sums::GradientSums;
+use super::walk::{Pass, walk};
+use super::workspace::{Decoded, Stack, Workspace};
+use crate::shard::BlockView;
+use std::marker::PhantomData;
+use std::ops::Range;
+
+/// Adds a block's entries to the sums behind cost and gradient: with e = X - y, the sum of e^2, of
+/// e u_0 (x) ... (x) u_{D-1}, and for every row of e times the core contracted with the other rows.
+///
+/// Equals [`naive::gradient`](super::naive::gradient) up to rounding.
+///
+/// # Panics
+///
+/// Where block, factors and sums differ in shape, or a slice is outside the range of the sums.
+pub fn gradient(
+    block: &BlockView<'_>,
+    point: &PreparedPoint<'_>,
+    sums: &mut GradientSums,
+    workspace: &mut Workspace,
+) {
+    let ranks = point.view.ranks();
+    assert_eq!(block.order, ranks.len(), "block and factors have the same order");
+    assert!(sums.rows.iter().map(|rows| rows.rank).eq(ranks.iter().copied()), "sums fit factors");
+    workspace.contracted.resize(ranks, 1);
+    workspace.adjoint.resize(ranks, 1);
+    workspace.decoded.resize(block);
+    sums.entries += block.entries as u64;
+    let widths = inner_widths(ranks);
+    let task = Task { block, point, sums, workspace };
+    if widths.iter().all(|&width| width <= MAX_WIDTH) {
+        dispatch::run_for_widths(widths, task);
+    } else {
+        dispatch::run(task);
+    }
+}
+
+/// All that a gradient kernel works on.
+struct Task<'t, 'f> {
+    block: &'t BlockView<'t>,
+    point: &'t PreparedPoint<'f>,
+    sums: &'t mut GradientSums,
+    workspace: &'t mut Workspace,
+}
+
+impl WidthJob for Task<'_, '_> {
+    #[inline(always)]
+    fn run<M: Arithmetic, const P1: usize, const P2: usize>(self) {
+        let Task { block, point, sums, workspace } = self;
+        let Workspace { contracted, adjoint, decoded, .. } = workspace;
+        let nodes = Nodes { factors: point.view, sums, contracted, adjoint, arithmetic: PhantomData };
+        let mut pass = Inner::<M, P1, P2> { block, point, nodes, decoded };
+        walk(block, block.order - 2, &mut pass);
+    }
+}
+
+impl Job for Task<'_, '_> {
+    #[inline(always)]
+    fn run<M: Arithmetic>(self) {
+        let Task { block, point, sums, workspace } = self;
+        let Workspace { contracted, adjoint, .. } = workspace;
+        let nodes = Nodes { factors: point.view, sums, contracted, adjoint, arithmetic: PhantomData };
+        walk(block, block.order - 1, &mut AnyRank::<M> { block, nodes });
+    }
+}
+
+/// The nodes above the kernels' own levels, for any rank: forward when opened, back when closed.
+struct Nodes<'t, M> {
+    factors: FactorsView<'t>,
+    sums: &'t mut GradientSums,
+    contracted: &'t mut Stack,
+    adjoint: &'t mut Stack,
+    arithmetic: PhantomData<M>,
+}
+
+impl<M: Arithmetic> Nodes<'_, M> {
+    #[inline(always)]
+    fn open(&mut self, level: usize, index: usize) {
+        let (above, below) = self.contracted.pair(self.factors.core(), level);
+        contract::<M>(self.factors.row(level, index), above, below);
+        self.adjoint.below(level).fill(0.0);
+    }
+
+    #[inline(always)]
+    fn close(&mut self, level: usize, index: usize) {
+        let GradientSums { core, rows, .. } = &mut *self.sums;
+        let contracted = self.contracted.get(self.factors.core(), level);
+        let (above, below) = self.adjoint.pair_mut(core, level);
+        let row = self.factors.row(level, index);
+        back::<M>(row, contracted, below, rows[level].row_mut(index), above);
+    }
+}
+
+/// The two last levels by kernels for their padded widths.
+struct Inner<'t, M, const P1: usize, const P2: usize> {
+    block: &'t BlockView<'t>,
+    point: &'t PreparedPoint<'t>,
+    nodes: Nodes<'t, M>,
+    decoded: &'t mut Decoded,
+}
+
+impl<M: Arithmetic, const P1: usize, const P2: usize> Pass for Inner<'_, M, P1, P2> {
+    #[inline(always)]
+    fn open(&mut self, level: usize, index: usize) {
+        self.nodes.open(level, index);
+    }
+
+    #[inline(always)]
+    fn run(&mut self, nodes: Range<usize>) {
+        let first = self.block.order - 2;
+        let entries = entries_below(self.block, &nodes);
+        let (ids1, ids2, values) = self.decoded.decode(self.block, nodes.clone(), entries.clone());
+        let Nodes { factors, sums, contracted, adjoint, .. } = &mut self.nodes;
+        let ranks = factors.ranks();
+        let matrix = Matrix::new(contracted.get(factors.core(), first), ranks[first], ranks[first + 1]);
+        let GradientSums { core, rows, squares, .. } = &mut **sums;
+        let (d1, d2) = rows.split_at_mut(first + 1);
+        let (d1, d2) = (&mut d1[first], &mut d2[0]);
+        let mut buffers = Buffers::<P1, P2> {
+            rows1: self.point.inner[0].arrays(),
+            rows2: self.point.inner[1].arrays(),
+            first1: d1.first,
+            d1: d1.data.arrays_mut(),
+            d2: d2.data.arrays_mut(),
+            outer: [[0.0; P2]; P1],
+        };
+        *squares += if self.block.flat_from > first {
+            let ends = &self.block.ends[first][nodes];
+            fibres::<M, P1, P2>(&matrix, &mut buffers, ends, entries.start, ids1, ids2, values)
+        } else {
+            flat::<M, P1, P2>(&matrix, &mut buffers, ids1, ids2, values)
+        };
+        let adjoint = adjoint.get_mut(core, first);
+        for (to, from) in adjoint.chunks_exact_mut(ranks[first + 1]).zip(&buffers.outer) {
+            for (to, from) in to.iter_mut().zip(from) {
+                *to += from;
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn close(&mut self, level: usize, index: usize) {
+        self.nodes.close(level, index);
+    }
+}
+
+/// All levels for any rank, one entry at a time.
+struct AnyRank<'t, M> {
+    block: &'t BlockView<'t>,
+    nodes: Nodes<'t, M>,
+}
+
+impl<M: Arithmetic> Pass for AnyRank<'_, M> {
+    #[inline(always)]
+    fn open(&mut self, level: usize, index: usize) {
+        self.nodes.open(level, index);
+    }
+
+    #[inline(always)]
+    fn run(&mut self, entries: Range<usize>) {
+        let last = self.block.order - 1;
+        let Nodes { factors, sums, contracted, adjoint, .. } = &mut self.nodes;
+        let contracted = contracted.get(factors.core(), last);
+        let adjoint = adjoint.below(last - 1);
+        for entry in entries {
+            let index = self.block.ids[last].get(entry) as usize;
+            let row = factors.row(last, index);
+            let residual = dot::<M>(contracted, row) - self.block.values.get(entry);
+            axpy::<M>(residual, contracted, sums.rows[last].row_mut(index));
+            axpy::<M>(residual, row, adjoint);
+            sums.squares += residual * residual;
+        }
+    }
+
+    #[inline(always)]
+    fn close(&mut self, level: usize, index: usize) {
+        self.nodes.close(level, index);
+    }
+}
