@@ -4,7 +4,7 @@
 
 use std::collections::HashSet;
 use tenfill::kernel::testing::{OwnedBlock, OwnedFactors, Random, ValueKind};
-use tenfill::kernel::{self, GradientSums, PreparedPoint, Workspace, naive};
+use tenfill::kernel::{self, GradientSums, Workspace, naive};
 
 fn cpu_seconds() -> f64 {
     let stat = std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux");
@@ -110,9 +110,8 @@ fn measure(case: Case) {
     });
     let repeats = std::env::var("REPEATS").ok().and_then(|n| n.parse().ok()).unwrap_or(9);
     let fast_gradient = time(entries.len(), repeats, || {
-        let prepared = PreparedPoint::new(point.view());
         for block in &views {
-            kernel::gradient(block, &prepared, &mut sums, &mut workspace);
+            kernel::gradient(block, &point.view(), &mut sums, &mut workspace);
         }
     });
     let line = |pass: &str, naive: f64, fast: f64| {

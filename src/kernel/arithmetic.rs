@@ -56,16 +56,9 @@ pub(super) fn dot<M: Arithmetic>(x: &[f64], y: &[f64]) -> f64 {
     ((a + e) + (b + f)) + ((c + g) + (d + h)) + rest
 }
 
-/// The sum of x_i y_i over a padded row.
+/// The sum of x_i y_i over a padded row; `P` is a multiple of 4.
 #[inline(always)]
 pub(super) fn dot_row<M: Arithmetic, const P: usize>(x: &[f64; P], y: &[f64; P]) -> f64 {
-    if P % 4 != 0 {
-        let mut sum = 0.0;
-        for n in 0..P {
-            sum = M::fma(x[n], y[n], sum);
-        }
-        return sum;
-    }
     let mut sums = [0.0; 4];
     for chunk in 0..P / 4 {
         for n in 0..4 {

@@ -56,24 +56,28 @@ pub(super) trait WidthJob {
     fn run<M: Arithmetic, const P1: usize, const P2: usize>(self);
 }
 
-/// Runs a job compiled for the padded widths of the two last levels (1, 2, 4, 8, 12 or 16) with the
-/// best instructions this processor has.
-pub(super) fn run_for_widths<J: WidthJob>(widths: [usize; 2], job: J) {
+/// The widest padded row that has kernels of its own; larger ranks take the general path.
+pub(super) const MAX_WIDTH: usize = 16;
+
+/// Runs a job compiled for the ranks of the two last levels, both at most [`MAX_WIDTH`], padded to
+/// whole vectors: sixteen kernels serve all pairs of ranks.
+#[inline(always)]
+pub(super) fn run_for_ranks<J: WidthJob>(ranks: [usize; 2], job: J) {
     macro_rules! table {
         ($($first:literal)*) => {
-            match widths {
-                $([$first, second] => table!(@second $first, second, 1 2 4 8 12 16),)*
-                _ => unreachable!("no kernel for rows padded to {widths:?}"),
+            match ranks.map(|rank| rank.div_ceil(4)) {
+                $([$first, second] => table!(@second $first, second, 1 2 3 4),)*
+                _ => unreachable!("no kernel for the ranks {ranks:?}"),
             }
         };
-        (@second $first:literal, $second:expr, $($width:literal)*) => {
+        (@second $first:literal, $second:expr, $($vectors:literal)*) => {
             match $second {
-                $($width => run(Widths::<J, $first, $width>(job)),)*
-                _ => unreachable!("no kernel for rows padded to {widths:?}"),
+                $($vectors => run(Widths::<J, { 4 * $first }, { 4 * $vectors }>(job)),)*
+                _ => unreachable!("no kernel for the ranks {ranks:?}"),
             }
         };
     }
-    table!(1 2 4 8 12 16);
+    table!(1 2 3 4);
 }
 
 /// A [`WidthJob`] whose widths are chosen.

@@ -1,6 +1,5 @@
-//! The factors a kernel reads: a view of the caller's arrays, and the copies laid out for speed.
+//! The factors that a kernel reads.
 
-use super::rows::{AlignedRows, width};
 use crate::{MAX_ORDER, MIN_ORDER};
 
 /// A Tucker tensor in storage order, borrowed: X\[i_0, ..., i_{D-1}\] = sum over a_0, ..., a_{D-1}
@@ -71,79 +70,10 @@ impl<'a> FactorsView<'a> {
     }
 
     /// Panics unless `other` has the same shape.
-    fn assert_same_shape(&self, other: &FactorsView<'_>) {
+    pub(super) fn assert_same_shape(&self, other: &FactorsView<'_>) {
         assert_eq!(self.ranks(), other.ranks(), "point and direction have the same ranks");
         for level in 0..self.order {
             assert_eq!(self.rows[level].len(), other.rows[level].len(), "level {level} differs");
         }
     }
-}
-
-/// A point made ready for [`gradient`](super::gradient) and [`residual`](super::residual): the view
-/// and, of the two last levels, copies whose rows are padded with zeros to whole vectors and
-/// aligned. Made once per pass, shared by all lanes.
-#[derive(Debug)]
-pub struct PreparedPoint<'a> {
-    pub(super) view: FactorsView<'a>,
-    pub(super) inner: [AlignedRows; 2],
-}
-
-impl<'a> PreparedPoint<'a> {
-    /// Copies the rows of the two last levels.
-    pub fn new(view: FactorsView<'a>) -> Self {
-        let inner = [2, 1].map(|from_end| {
-            let level = view.order - from_end;
-            AlignedRows::pack(view.ranks[level], &[view.rows[level]])
-        });
-        PreparedPoint { view, inner }
-    }
-
-    /// The view this was made from.
-    pub fn view(&self) -> FactorsView<'a> {
-        self.view
-    }
-}
-
-/// A point and a direction made ready for [`step`](super::step): like [`PreparedPoint`], with the
-/// rows of both interleaved (u_0, xi_0, u_1, xi_1, ...), because they are always read together.
-#[derive(Debug)]
-pub struct PreparedLine<'a> {
-    pub(super) point: FactorsView<'a>,
-    pub(super) direction: FactorsView<'a>,
-    pub(super) inner: [AlignedRows; 2],
-}
-
-impl<'a> PreparedLine<'a> {
-    /// Copies the rows of the two last levels.
-    ///
-    /// # Panics
-    ///
-    /// Where point and direction differ in shape.
-    pub fn new(point: FactorsView<'a>, direction: FactorsView<'a>) -> Self {
-        point.assert_same_shape(&direction);
-        let inner = [2, 1].map(|from_end| {
-            let level = point.order - from_end;
-            AlignedRows::pack(point.ranks[level], &[point.rows[level], direction.rows[level]])
-        });
-        PreparedLine { point, direction, inner }
-    }
-
-    /// The point U, G.
-    pub fn point(&self) -> FactorsView<'a> {
-        self.point
-    }
-
-    /// The direction xi.
-    pub fn direction(&self) -> FactorsView<'a> {
-        self.direction
-    }
-}
-
-/// The bytes that a [`PreparedPoint`] (`parts` = 1) or a [`PreparedLine`] (`parts` = 2) allocates,
-/// for whoever keeps the memory budget.
-pub fn prepared_bytes(dims: &[usize], ranks: &[usize], parts: usize) -> usize {
-    let inner = dims.len() - 2;
-    (dims[inner..].iter().zip(&ranks[inner..]))
-        .map(|(&n, &r)| parts * n * width(r) * size_of::<f64>() + super::rows::ALIGNMENT)
-        .sum()
 }

@@ -6,11 +6,10 @@
 //! children, their sum goes back once per node.
 
 use super::arithmetic::{Arithmetic, axpy, back, contract, dot};
-use super::dispatch::{self, Job, WidthJob};
-use super::factors::{FactorsView, PreparedPoint};
-use super::gradient_inner::{Buffers, fibres, flat};
-use super::inner::{Matrix, entries_below};
-use super::rows::{MAX_WIDTH, inner_widths};
+use super::dispatch::{self, Job};
+use super::factors::FactorsView;
+use super::gradient_inner::GradientInner;
+use super::inner::inner_ranks;
 use super::sums::GradientSums;
 use super::walk::{Pass, walk};
 use super::workspace::{Decoded, Stack, Workspace};
@@ -28,58 +27,44 @@ use std::ops::Range;
 /// Where block, factors and sums differ in shape, or a slice is outside the range of the sums.
 pub fn gradient(
     block: &BlockView<'_>,
-    point: &PreparedPoint<'_>,
+    factors: &FactorsView<'_>,
     sums: &mut GradientSums,
     workspace: &mut Workspace,
 ) {
-    let ranks = point.view.ranks();
+    let ranks = factors.ranks();
     assert_eq!(block.order, ranks.len(), "block and factors have the same order");
     assert!(sums.rows.iter().map(|rows| rows.rank).eq(ranks.iter().copied()), "sums fit factors");
     workspace.contracted.resize(ranks, 1);
     workspace.adjoint.resize(ranks, 1);
     workspace.decoded.resize(block);
     sums.entries += block.entries as u64;
-    let widths = inner_widths(ranks);
-    let task = Task { block, point, sums, workspace };
-    if widths.iter().all(|&width| width <= MAX_WIDTH) {
-        dispatch::run_for_widths(widths, task);
-    } else {
-        dispatch::run(task);
-    }
+    dispatch::run(Task { block, factors, sums, workspace });
 }
 
-/// All that a gradient kernel works on.
-struct Task<'t, 'f> {
+/// All that the kernel works on.
+struct Task<'t> {
     block: &'t BlockView<'t>,
-    point: &'t PreparedPoint<'f>,
+    factors: &'t FactorsView<'t>,
     sums: &'t mut GradientSums,
     workspace: &'t mut Workspace,
 }
 
-impl WidthJob for Task<'_, '_> {
-    #[inline(always)]
-    fn run<M: Arithmetic, const P1: usize, const P2: usize>(self) {
-        let Task { block, point, sums, workspace } = self;
-        let Workspace { contracted, adjoint, decoded, .. } = workspace;
-        let nodes = Nodes { factors: point.view, sums, contracted, adjoint, arithmetic: PhantomData };
-        let mut pass = Inner::<M, P1, P2> { block, point, nodes, decoded };
-        walk(block, block.order - 2, &mut pass);
-    }
-}
-
-impl Job for Task<'_, '_> {
+impl Job for Task<'_> {
     #[inline(always)]
     fn run<M: Arithmetic>(self) {
-        let Task { block, point, sums, workspace } = self;
-        let Workspace { contracted, adjoint, .. } = workspace;
-        let nodes = Nodes { factors: point.view, sums, contracted, adjoint, arithmetic: PhantomData };
-        walk(block, block.order - 1, &mut AnyRank::<M> { block, nodes });
+        let Task { block, factors, sums, workspace } = self;
+        let Workspace { contracted, adjoint, decoded, .. } = workspace;
+        let nodes = Nodes::<M> { factors, sums, contracted, adjoint, arithmetic: PhantomData };
+        match inner_ranks(factors.ranks()) {
+            Some(ranks) => walk(block, block.order - 2, &mut Inner { block, ranks, nodes, decoded }),
+            None => walk(block, block.order - 1, &mut AnyRank { block, nodes }),
+        }
     }
 }
 
 /// The nodes above the kernels' own levels, for any rank: forward when opened, back when closed.
 struct Nodes<'t, M> {
-    factors: FactorsView<'t>,
+    factors: &'t FactorsView<'t>,
     sums: &'t mut GradientSums,
     contracted: &'t mut Stack,
     adjoint: &'t mut Stack,
@@ -104,15 +89,15 @@ impl<M: Arithmetic> Nodes<'_, M> {
     }
 }
 
-/// The two last levels by kernels for their padded widths.
-struct Inner<'t, M, const P1: usize, const P2: usize> {
+/// The two last levels by kernels for their padded ranks.
+struct Inner<'t, M> {
     block: &'t BlockView<'t>,
-    point: &'t PreparedPoint<'t>,
+    ranks: [usize; 2],
     nodes: Nodes<'t, M>,
     decoded: &'t mut Decoded,
 }
 
-impl<M: Arithmetic, const P1: usize, const P2: usize> Pass for Inner<'_, M, P1, P2> {
+impl<M: Arithmetic> Pass for Inner<'_, M> {
     #[inline(always)]
     fn open(&mut self, level: usize, index: usize) {
         self.nodes.open(level, index);
@@ -121,34 +106,21 @@ impl<M: Arithmetic, const P1: usize, const P2: usize> Pass for Inner<'_, M, P1, 
     #[inline(always)]
     fn run(&mut self, nodes: Range<usize>) {
         let first = self.block.order - 2;
-        let entries = entries_below(self.block, &nodes);
-        let (ids1, ids2, values) = self.decoded.decode(self.block, nodes.clone(), entries.clone());
         let Nodes { factors, sums, contracted, adjoint, .. } = &mut self.nodes;
-        let ranks = factors.ranks();
-        let matrix = Matrix::new(contracted.get(factors.core(), first), ranks[first], ranks[first + 1]);
         let GradientSums { core, rows, squares, .. } = &mut **sums;
-        let (d1, d2) = rows.split_at_mut(first + 1);
-        let (d1, d2) = (&mut d1[first], &mut d2[0]);
-        let mut buffers = Buffers::<P1, P2> {
-            rows1: self.point.inner[0].arrays(),
-            rows2: self.point.inner[1].arrays(),
-            first1: d1.first,
-            d1: d1.data.arrays_mut(),
-            d2: d2.data.arrays_mut(),
-            outer: [[0.0; P2]; P1],
-        };
-        *squares += if self.block.flat_from > first {
-            let ends = &self.block.ends[first][nodes];
-            fibres::<M, P1, P2>(&matrix, &mut buffers, ends, entries.start, ids1, ids2, values)
-        } else {
-            flat::<M, P1, P2>(&matrix, &mut buffers, ids1, ids2, values)
-        };
-        let adjoint = adjoint.get_mut(core, first);
-        for (to, from) in adjoint.chunks_exact_mut(ranks[first + 1]).zip(&buffers.outer) {
-            for (to, from) in to.iter_mut().zip(from) {
-                *to += from;
-            }
-        }
+        let (sums1, sums2) = rows.split_at_mut(first + 1);
+        dispatch::run_for_ranks(
+            self.ranks,
+            GradientInner {
+                columns: self.decoded.decode(self.block, nodes),
+                contracted: contracted.get(factors.core(), first),
+                rows: [factors.rows(first), factors.rows(first + 1)],
+                sums1: &mut sums1[first],
+                sums2: &mut sums2[0],
+                adjoint: adjoint.get_mut(core, first),
+                squares,
+            },
+        );
     }
 
     #[inline(always)]

@@ -1,37 +1,75 @@
-//! The gradient on the two last levels, for padded rows of fixed width.
+//! The gradient on the two last levels, for rows padded to a fixed width.
 //!
 //! With the contracted core C (r_1 x r_2), the rows u and v of an entry and its residual
 //! e = u^T C v - y: the row of u receives e C v, that of v e C^T u, and the adjoint of C receives
 //! e u v^T.
 
 use super::arithmetic::{Arithmetic, axpy_row, dot_row};
-use super::inner::{Matrix, TOGETHER};
+use super::dispatch::WidthJob;
+use super::inner::{Columns, Matrix, TOGETHER, add_to_row, load, round_by_round};
+use super::sums::RowSums;
 
-/// The rows to read and the sums to add to, of the level before the last (1) and the last (2).
-pub(super) struct Buffers<'b, const P1: usize, const P2: usize> {
-    pub(super) rows1: &'b [[f64; P1]],
-    pub(super) rows2: &'b [[f64; P2]],
+/// The entries below one node of the level before the last two, what is read for them and what is
+/// added to; 1 is the level before the last, 2 the last.
+pub(super) struct GradientInner<'b> {
+    pub(super) columns: Columns<'b>,
+    /// The contracted core, r_1 x r_2.
+    pub(super) contracted: &'b [f64],
+    pub(super) rows: [&'b [f64]; 2],
+    pub(super) sums1: &'b mut RowSums,
+    pub(super) sums2: &'b mut RowSums,
+    /// Receives the sum of e u v^T, r_1 x r_2.
+    pub(super) adjoint: &'b mut [f64],
+    /// Receives the sum of e^2.
+    pub(super) squares: &'b mut f64,
+}
+
+impl WidthJob for GradientInner<'_> {
+    #[inline(always)]
+    fn run<M: Arithmetic, const P1: usize, const P2: usize>(self) {
+        let matrix = Matrix::new(self.contracted, self.sums1.rank, self.sums2.rank);
+        let mut buffers = Buffers::<P1, P2> {
+            rows1: self.rows[0],
+            rows2: self.rows[1],
+            first1: self.sums1.first,
+            d1: &mut self.sums1.data,
+            d2: &mut self.sums2.data,
+            outer: [[0.0; P2]; P1],
+        };
+        *self.squares += match self.columns.ends {
+            Some(_) => fibres::<M, P1, P2>(&matrix, &mut buffers, &self.columns),
+            None => flat::<M, P1, P2>(&matrix, &mut buffers, &self.columns),
+        };
+        for (to, from) in self.adjoint.chunks_exact_mut(matrix.r2).zip(&buffers.outer) {
+            for (to, from) in to.iter_mut().zip(from) {
+                *to += from;
+            }
+        }
+    }
+}
+
+struct Buffers<'b, const P1: usize, const P2: usize> {
+    rows1: &'b [f64],
+    rows2: &'b [f64],
     /// The index of the first row of `d1`.
-    pub(super) first1: usize,
-    pub(super) d1: &'b mut [[f64; P1]],
-    pub(super) d2: &'b mut [[f64; P2]],
+    first1: usize,
+    d1: &'b mut [f64],
+    d2: &'b mut [f64],
     /// The sum of e u v^T.
-    pub(super) outer: [[f64; P2]; P1],
+    outer: [[f64; P2]; P1],
 }
 
 /// Entries that share nothing: both products with C per entry. Returns the sum of e^2.
 #[inline(always)]
-pub(super) fn flat<M: Arithmetic, const P1: usize, const P2: usize>(
+fn flat<M: Arithmetic, const P1: usize, const P2: usize>(
     matrix: &Matrix<P1, P2>,
     buffers: &mut Buffers<'_, P1, P2>,
-    ids1: &[u32],
-    ids2: &[u32],
-    values: &[f64],
+    columns: &Columns<'_>,
 ) -> f64 {
     let mut squares = 0.0;
-    let (chunks1, rest1) = ids1.as_chunks::<TOGETHER>();
-    let (chunks2, rest2) = ids2.as_chunks::<TOGETHER>();
-    let (chunks, rest) = values.as_chunks::<TOGETHER>();
+    let (chunks1, rest1) = columns.ids1.as_chunks::<TOGETHER>();
+    let (chunks2, rest2) = columns.ids2.as_chunks::<TOGETHER>();
+    let (chunks, rest) = columns.values.as_chunks::<TOGETHER>();
     for ((ids1, ids2), values) in chunks1.iter().zip(chunks2).zip(chunks) {
         squares += together::<M, P1, P2, TOGETHER>(matrix, buffers, ids1, ids2, values);
     }
@@ -49,20 +87,23 @@ fn together<M: Arithmetic, const P1: usize, const P2: usize, const N: usize>(
     ids2: &[u32; N],
     values: &[f64; N],
 ) -> f64 {
+    let (r1, r2) = (matrix.r1.min(P1), matrix.r2.min(P2));
     let mut u = [[0.0; P1]; N];
     let mut v = [[0.0; P2]; N];
     for n in 0..N {
-        u[n] = buffers.rows1[ids1[n] as usize];
-        v[n] = buffers.rows2[ids2[n] as usize];
+        u[n] = load(buffers.rows1, r1, ids1[n] as usize);
+        v[n] = load(buffers.rows2, r2, ids2[n] as usize);
     }
     let mut cu = [[0.0; P2]; N];
-    for a in 0..matrix.r1.min(P1) {
+    for a in 0..r1 {
+        round_by_round();
         for n in 0..N {
             axpy_row::<M, P2>(u[n][a], &matrix.rows[a], &mut cu[n]);
         }
     }
     let mut cv = [[0.0; P1]; N];
-    for b in 0..matrix.r2.min(P2) {
+    for b in 0..r2 {
+        round_by_round();
         for n in 0..N {
             axpy_row::<M, P1>(v[n][b], &matrix.columns[b], &mut cv[n]);
         }
@@ -71,13 +112,14 @@ fn together<M: Arithmetic, const P1: usize, const P2: usize, const N: usize>(
     for n in 0..N {
         let e = dot_row::<M, P2>(&cu[n], &v[n]) - values[n];
         squares = M::fma(e, e, squares);
-        axpy_row::<M, P2>(e, &cu[n], &mut buffers.d2[ids2[n] as usize]);
-        axpy_row::<M, P1>(e, &cv[n], &mut buffers.d1[ids1[n] as usize - buffers.first1]);
-        for a in 0..P1 {
-            u[n][a] *= e;
+        add_to_row::<M, P2>(buffers.d2, r2, ids2[n] as usize, e, &cu[n]);
+        add_to_row::<M, P1>(buffers.d1, r1, ids1[n] as usize - buffers.first1, e, &cv[n]);
+        for b in 0..P2 {
+            v[n][b] *= e;
         }
     }
-    for a in 0..matrix.r1.min(P1) {
+    for a in 0..r1 {
+        round_by_round();
         for n in 0..N {
             axpy_row::<M, P2>(u[n][a], &v[n], &mut buffers.outer[a]);
         }
@@ -85,43 +127,39 @@ fn together<M: Arithmetic, const P1: usize, const P2: usize, const N: usize>(
     squares
 }
 
-/// Entries in fibres: C^T u once per fibre, and back once per fibre. Fibre `f` has the entries up
-/// to `ends[f]`, counted from `start`. Returns the sum of e^2.
+/// Entries in fibres: C^T u once per fibre, and back once per fibre. Returns the sum of e^2.
 #[inline(always)]
-pub(super) fn fibres<M: Arithmetic, const P1: usize, const P2: usize>(
+fn fibres<M: Arithmetic, const P1: usize, const P2: usize>(
     matrix: &Matrix<P1, P2>,
     buffers: &mut Buffers<'_, P1, P2>,
-    ends: &[u16],
-    start: usize,
-    ids1: &[u32],
-    ids2: &[u32],
-    values: &[f64],
+    columns: &Columns<'_>,
 ) -> f64 {
+    let (r1, r2) = (matrix.r1.min(P1), matrix.r2.min(P2));
     let mut squares = 0.0;
-    let mut from = 0;
-    for (&end, &id1) in ends.iter().zip(ids1) {
-        let to = usize::from(end) - start;
-        let u = &buffers.rows1[id1 as usize];
+    for (id1, ids2, values) in columns.fibres() {
+        let u: [f64; P1] = load(buffers.rows1, r1, id1);
         let mut cu = [0.0; P2];
-        for a in 0..matrix.r1.min(P1) {
+        for a in 0..r1 {
+            round_by_round();
             axpy_row::<M, P2>(u[a], &matrix.rows[a], &mut cu);
         }
         // The sum of e v.
         let mut ev = [0.0; P2];
-        for (&id2, &value) in ids2[from..to].iter().zip(&values[from..to]) {
-            let v = &buffers.rows2[id2 as usize];
-            let e = dot_row::<M, P2>(&cu, v) - value;
+        for (&id2, &value) in ids2.iter().zip(values) {
+            let v: [f64; P2] = load(buffers.rows2, r2, id2 as usize);
+            let e = dot_row::<M, P2>(&cu, &v) - value;
             squares = M::fma(e, e, squares);
-            axpy_row::<M, P2>(e, v, &mut ev);
-            axpy_row::<M, P2>(e, &cu, &mut buffers.d2[id2 as usize]);
+            axpy_row::<M, P2>(e, &v, &mut ev);
+            add_to_row::<M, P2>(buffers.d2, r2, id2 as usize, e, &cu);
         }
-        from = to;
-        let mut cv = buffers.d1[id1 as usize - buffers.first1];
-        for b in 0..matrix.r2.min(P2) {
+        let mut cv = [0.0; P1];
+        for b in 0..r2 {
+            round_by_round();
             axpy_row::<M, P1>(ev[b], &matrix.columns[b], &mut cv);
         }
-        buffers.d1[id1 as usize - buffers.first1] = cv;
-        for a in 0..matrix.r1.min(P1) {
+        add_to_row::<M, P1>(buffers.d1, r1, id1 - buffers.first1, 1.0, &cv);
+        for a in 0..r1 {
+            round_by_round();
             axpy_row::<M, P2>(u[a], &ev, &mut buffers.outer[a]);
         }
     }

@@ -1,7 +1,13 @@
-//! What the kernels for the two last levels share: the contracted core as a padded matrix.
+//! What the kernels for the two last levels share: the contracted core as a padded matrix, and rows
+//! read and written in whole vectors.
+//!
+//! Rows lie one after the other without padding, so that no memory is spent on it. A row of rank 5
+//! is read as eight numbers all the same: the last three belong to the next row, and meet zeros of
+//! the padded matrix wherever they would count. Adding to a row works likewise: the next row
+//! receives zeros. Only the last rows of a level, with nothing behind them, are handled apart.
 
-use crate::shard::BlockView;
-use std::ops::Range;
+use super::arithmetic::{Arithmetic, axpy_row};
+use super::dispatch::MAX_WIDTH;
 
 /// How many entries are handled together, so that one load of the matrix serves them all and the
 /// processor has independent chains of additions to work on.
@@ -36,14 +42,86 @@ impl<const P1: usize, const P2: usize> Matrix<P1, P2> {
     }
 }
 
-/// The entries below the nodes `nodes` of the level before the last.
-#[inline(always)]
-pub(super) fn entries_below(block: &BlockView<'_>, nodes: &Range<usize>) -> Range<usize> {
-    let level = block.order - 2;
-    if level >= block.flat_from || nodes.is_empty() {
-        return nodes.clone();
+/// The ranks of the two last levels where they have kernels of their own.
+pub(super) fn inner_ranks(ranks: &[usize]) -> Option<[usize; 2]> {
+    let inner = *ranks.last_chunk()?;
+    inner.iter().all(|&rank| rank <= MAX_WIDTH).then_some(inner)
+}
+
+/// The decoded columns of the entries below one node of the level before the last two.
+pub(super) struct Columns<'b> {
+    /// The ids of the nodes of the level before the last: of fibres, or of entries.
+    pub(super) ids1: &'b [u32],
+    /// The entries' ids on the last level.
+    pub(super) ids2: &'b [u32],
+    pub(super) values: &'b [f64],
+    /// Where entries come in fibres, the last entry (exclusive) of each fibre, in the block.
+    pub(super) ends: Option<&'b [u16]>,
+    /// The number of the first entry in the block.
+    pub(super) start: usize,
+}
+
+impl Columns<'_> {
+    /// The fibres: index, ids of the last level, values. Nothing where there are none.
+    #[inline(always)]
+    pub(super) fn fibres(&self) -> impl Iterator<Item = (usize, &[u32], &[f64])> {
+        let mut from = 0;
+        self.ends.unwrap_or(&[]).iter().zip(self.ids1).map(move |(&end, &id1)| {
+            let fibre = from..usize::from(end) - self.start;
+            from = fibre.end;
+            (id1 as usize, &self.ids2[fibre.clone()], &self.values[fibre])
+        })
     }
-    let ends = block.ends[level];
-    let start = if nodes.start == 0 { 0 } else { usize::from(ends[nodes.start - 1]) };
-    start..usize::from(ends[nodes.end - 1])
+}
+
+/// The row `index` of an unpadded matrix and what follows it, as a whole number of vectors.
+#[inline(always)]
+pub(super) fn load<const P: usize>(rows: &[f64], rank: usize, index: usize) -> [f64; P] {
+    let rows = &rows[index * rank..];
+    match rows.first_chunk() {
+        Some(row) => *row,
+        None => load_last(rows),
+    }
+}
+
+/// A row too near to the end to be read whole: zeros follow it.
+#[cold]
+#[inline(never)]
+fn load_last<const P: usize>(rows: &[f64]) -> [f64; P] {
+    let mut row = [0.0; P];
+    row[..rows.len()].copy_from_slice(rows);
+    row
+}
+
+/// Adds a x to the row `index` of an unpadded matrix; x is zero from the rank on.
+#[inline(always)]
+pub(super) fn add_to_row<M: Arithmetic, const P: usize>(
+    rows: &mut [f64],
+    rank: usize,
+    index: usize,
+    a: f64,
+    x: &[f64; P],
+) {
+    let rows = &mut rows[index * rank..];
+    match rows.first_chunk_mut() {
+        Some(row) => axpy_row::<M, P>(a, x, row),
+        None => add_to_last(rows, a, x),
+    }
+}
+
+/// [`add_to_row`] too near to the end for whole vectors.
+#[cold]
+#[inline(never)]
+fn add_to_last(rows: &mut [f64], a: f64, x: &[f64]) {
+    for (row, x) in rows.iter_mut().zip(x) {
+        *row += a * x;
+    }
+}
+
+/// Placed in a loop over a rank, keeps the compiler from running several of its rounds in the lanes
+/// of a vector (with gathers and scatters, several times slower) instead of vectorising the row
+/// within a round. No instruction comes of it.
+#[inline(always)]
+pub(super) fn round_by_round() {
+    std::sync::atomic::compiler_fence(std::sync::atomic::Ordering::SeqCst);
 }

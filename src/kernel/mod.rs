@@ -7,14 +7,13 @@ mod gradient;
 mod gradient_inner;
 mod inner;
 pub mod naive;
-mod rows;
 mod sums;
 #[doc(hidden)]
 pub mod testing;
 mod walk;
 mod workspace;
 
-pub use factors::{FactorsView, PreparedLine, PreparedPoint, prepared_bytes};
+pub use factors::FactorsView;
 pub use gradient::gradient;
 pub use sums::{GradientSums, ResidualSums, StepSums};
 pub use workspace::Workspace;

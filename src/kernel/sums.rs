@@ -1,31 +1,24 @@
 //! What the kernels add up: partial sums that a lane keeps over many blocks.
 
-use super::rows::{AlignedRows, width};
 use crate::{MAX_ORDER, MIN_ORDER};
 use std::ops::Range;
 
 /// The sums of one level's gradient rows.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct RowSums {
     /// The index that the first row stands for.
     pub(super) first: usize,
     pub(super) rank: usize,
-    /// Numbers from one row to the next: more than the rank where rows are padded.
-    pub(super) stride: usize,
-    pub(super) data: AlignedRows,
+    /// The rows, row-major.
+    pub(super) data: Vec<f64>,
 }
 
 impl RowSums {
-    fn new(range: Range<usize>, rank: usize, stride: usize) -> Self {
-        let data = AlignedRows::zeros(range.len(), stride);
-        RowSums { first: range.start, rank, stride, data }
-    }
-
     /// The row of `index`, to add to.
     #[inline(always)]
     pub(super) fn row_mut(&mut self, index: usize) -> &mut [f64] {
-        let (stride, rank) = (self.stride, self.rank);
-        &mut self.data.as_mut_slice()[(index - self.first) * stride..][..rank]
+        let rank = self.rank;
+        &mut self.data[(index - self.first) * rank..][..rank]
     }
 }
 
@@ -38,7 +31,7 @@ impl RowSums {
 ///   with the rows of all levels but l.
 ///
 /// These are half the gradient of the sum of squares: no factor 2 and no 1 / |Omega| is applied.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct GradientSums {
     pub(super) squares: f64,
     pub(super) entries: u64,
@@ -58,31 +51,14 @@ impl GradientSums {
         assert!((MIN_ORDER..=MAX_ORDER).contains(&order), "order {order} is not supported");
         assert_eq!(ranks.len(), order, "as many ranks as dimensions");
         assert!(slices.start <= slices.end && slices.end <= dims[0], "slices {slices:?} exist");
-        let rows = (0..order)
-            .map(|level| {
-                let range = if level == 0 { slices.clone() } else { 0..dims[level] };
-                RowSums::new(range, ranks[level], Self::stride(order, ranks, level))
+        let rows = (dims.iter().zip(ranks).enumerate())
+            .map(|(level, (&n, &rank))| {
+                let range = if level == 0 { slices.clone() } else { 0..n };
+                RowSums { first: range.start, rank, data: vec![0.0; range.len() * rank] }
             })
             .collect();
         let core = vec![0.0; ranks.iter().product()];
         GradientSums { squares: 0.0, entries: 0, core, rows }
-    }
-
-    /// The bytes that [`GradientSums::new`] allocates, for whoever keeps the memory budget.
-    pub fn bytes(dims: &[usize], ranks: &[usize], slices: Range<usize>) -> usize {
-        let rows: usize = (0..dims.len())
-            .map(|level| {
-                let count = if level == 0 { slices.len() } else { dims[level] };
-                count * Self::stride(dims.len(), ranks, level)
-            })
-            .sum();
-        (rows + ranks.iter().product::<usize>()) * size_of::<f64>()
-            + dims.len() * super::rows::ALIGNMENT
-    }
-
-    /// Only the two last levels are read and written entry by entry and so worth padding.
-    fn stride(order: usize, ranks: &[usize], level: usize) -> usize {
-        if level + 2 >= order { width(ranks[level]) } else { ranks[level] }
     }
 
     /// Sets all sums to zero, keeping the memory.
@@ -91,7 +67,7 @@ impl GradientSums {
         self.entries = 0;
         self.core.fill(0.0);
         for rows in &mut self.rows {
-            rows.data.as_mut_slice().fill(0.0);
+            rows.data.fill(0.0);
         }
     }
 
@@ -113,25 +89,30 @@ impl GradientSums {
     /// The indices whose rows this holds of a level: all of them but on level 0.
     pub fn range(&self, level: usize) -> Range<usize> {
         let rows = &self.rows[level];
-        rows.first..rows.first + rows.data.as_slice().len() / rows.stride
+        rows.first..rows.first + rows.data.len() / rows.rank
     }
 
-    /// The gradient row of one index (within [`range`](Self::range)) of a level.
-    pub fn row(&self, level: usize, index: usize) -> &[f64] {
-        let rows = &self.rows[level];
-        &rows.data.as_slice()[(index - rows.first) * rows.stride..][..rows.rank]
+    /// The gradient rows of the indices in [`range`](Self::range) of a level, row-major.
+    pub fn rows(&self, level: usize) -> &[f64] {
+        &self.rows[level].data
     }
 
-    /// Adds the rows `part` of a level to `to`, whose first row is that of index `part.start`,
-    /// row-major without padding. Rows that this does not hold add nothing.
-    pub fn add_rows_to(&self, level: usize, part: Range<usize>, to: &mut [f64]) {
-        let held = self.range(level);
-        let rank = self.rows[level].rank;
-        for index in part.start.max(held.start)..part.end.min(held.end) {
-            let to = &mut to[(index - part.start) * rank..][..rank];
-            for (to, from) in to.iter_mut().zip(self.row(level, index)) {
-                *to += from;
-            }
+    /// Adds the sums of other entries, whose slices must lie within those of `self`.
+    ///
+    /// # Panics
+    ///
+    /// Where they do not, or the shapes differ.
+    pub fn add(&mut self, other: &GradientSums) {
+        let add = |to: &mut [f64], from: &[f64]| {
+            assert_eq!(to.len(), from.len(), "sums have the same shape");
+            to.iter_mut().zip(from).for_each(|(to, from)| *to += from);
+        };
+        self.squares += other.squares;
+        self.entries += other.entries;
+        add(&mut self.core, &other.core);
+        for (to, from) in self.rows.iter_mut().zip(&other.rows) {
+            let start = (from.first.checked_sub(to.first)).expect("the slices lie within") * to.rank;
+            add(&mut to.data[start..][..from.data.len()], &from.data);
         }
     }
 }

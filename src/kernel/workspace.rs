@@ -1,5 +1,7 @@
 //! Scratch memory of a lane: grown by the first blocks, then used again and again.
 
+use super::inner::Columns;
+use super::walk::children;
 use crate::MAX_ORDER;
 use crate::shard::{BlockView, Ids, Values};
 use std::ops::Range;
@@ -101,21 +103,27 @@ impl Decoded {
         self.values.resize(self.values.len().max(block.entries), 0.0);
     }
 
-    /// The ids (of two levels) and the values of the entries `entries`, and the ids of the nodes
-    /// `nodes` of the level before the last.
+    /// The columns below the nodes `nodes` of the level before the last.
     #[inline(always)]
-    pub(super) fn decode(
-        &mut self,
-        block: &BlockView<'_>,
+    pub(super) fn decode<'b>(
+        &'b mut self,
+        block: &BlockView<'b>,
         nodes: Range<usize>,
-        entries: Range<usize>,
-    ) -> (&[u32], &[u32], &[f64]) {
-        let [first, last] = &mut self.ids;
-        let first = &mut first[..nodes.len()];
-        let last = &mut last[..entries.len()];
+    ) -> Columns<'b> {
+        let level = block.order - 2;
+        let in_fibres = level < block.flat_from && !nodes.is_empty();
+        let entries = if in_fibres {
+            children(block, level, nodes.start).start..children(block, level, nodes.end - 1).end
+        } else {
+            nodes.clone()
+        };
+        let [ids1, ids2] = &mut self.ids;
+        let ids1 = &mut ids1[..nodes.len()];
+        let ids2 = &mut ids2[..entries.len()];
         let values = &mut self.values[..entries.len()];
-        copy_ids(&block.ids[block.order - 2], nodes, first);
-        copy_ids(&block.ids[block.order - 1], entries.clone(), last);
+        let start = entries.start;
+        copy_ids(&block.ids[level], nodes.clone(), ids1);
+        copy_ids(&block.ids[level + 1], entries.clone(), ids2);
         match block.values {
             Values::Codes { table, codes } => {
                 for (to, &code) in values.iter_mut().zip(&codes[entries]) {
@@ -129,7 +137,8 @@ impl Decoded {
             }
             Values::F64(from) => values.copy_from_slice(&from[entries]),
         }
-        (first, last, values)
+        let ends = in_fibres.then(|| &block.ends[level][nodes]);
+        Columns { ids1, ids2, values, ends, start }
     }
 }
 
