@@ -49,43 +49,57 @@ mod x86 {
     }
 }
 
-/// A kernel that exists for every pair of padded widths of the two last levels.
-pub(super) trait WidthJob {
-    /// Does the work for rows padded to `P1` and `P2`. Everything below must be
-    /// `#[inline(always)]`, as for a [`Job`].
-    fn run<M: Arithmetic, const P1: usize, const P2: usize>(self);
+/// A kernel that exists for pairs of ranks of the two last levels.
+pub(super) trait RankJob {
+    /// Does the work for ranks of at most `R1` and `R2`, in rows read as `P1` and `P2` numbers.
+    /// Everything below must be `#[inline(always)]`, as for a [`Job`].
+    fn run<M: Arithmetic, const R1: usize, const P1: usize, const R2: usize, const P2: usize>(self);
 }
 
-/// The widest padded row that has kernels of its own; larger ranks take the general path.
-pub(super) const MAX_WIDTH: usize = 16;
+/// The largest rank that has kernels of its own; larger ones take the general path.
+pub(super) const MAX_RANK: usize = 16;
 
-/// Runs a job compiled for the ranks of the two last levels, both at most [`MAX_WIDTH`], padded to
-/// whole vectors: sixteen kernels serve all pairs of ranks.
+/// Runs a job compiled for the ranks of the two last levels, both at most [`MAX_RANK`]: for exactly
+/// these ranks where they are equal, else for both rounded up to whole vectors.
 #[inline(always)]
-pub(super) fn run_for_ranks<J: WidthJob>(ranks: [usize; 2], job: J) {
-    macro_rules! table {
-        ($($first:literal)*) => {
-            match ranks.map(|rank| rank.div_ceil(4)) {
-                $([$first, second] => table!(@second $first, second, 1 2 3 4),)*
-                _ => unreachable!("no kernel for the ranks {ranks:?}"),
-            }
-        };
-        (@second $first:literal, $second:expr, $($vectors:literal)*) => {
-            match $second {
-                $($vectors => run(Widths::<J, { 4 * $first }, { 4 * $vectors }>(job)),)*
+pub(super) fn run_for_ranks<J: RankJob>(ranks: [usize; 2], job: J) {
+    macro_rules! equal {
+        ($($rank:literal)*) => {
+            match ranks[0] {
+                $($rank => run(Ranks::<J, $rank, { padded($rank) }, $rank, { padded($rank) }>(job)),)*
                 _ => unreachable!("no kernel for the ranks {ranks:?}"),
             }
         };
     }
-    table!(1 2 3 4);
+    macro_rules! mixed {
+        ($($first:literal $second:literal,)*) => {
+            match ranks.map(padded) {
+                $([$first, $second] => run(Ranks::<J, $first, $first, $second, $second>(job)),)*
+                _ => unreachable!("no kernel for the ranks {ranks:?}"),
+            }
+        };
+    }
+    if ranks[0] == ranks[1] {
+        equal!(1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16);
+    } else {
+        mixed!(4 4, 4 8, 4 12, 4 16, 8 4, 8 8, 8 12, 8 16,
+               12 4, 12 8, 12 12, 12 16, 16 4, 16 8, 16 12, 16 16,);
+    }
 }
 
-/// A [`WidthJob`] whose widths are chosen.
-struct Widths<J, const P1: usize, const P2: usize>(J);
+/// A rank rounded up to whole vectors of four numbers.
+pub(super) const fn padded(rank: usize) -> usize {
+    rank.next_multiple_of(4)
+}
 
-impl<J: WidthJob, const P1: usize, const P2: usize> Job for Widths<J, P1, P2> {
+/// A [`RankJob`] whose ranks are chosen.
+struct Ranks<J, const R1: usize, const P1: usize, const R2: usize, const P2: usize>(J);
+
+impl<J: RankJob, const R1: usize, const P1: usize, const R2: usize, const P2: usize> Job
+    for Ranks<J, R1, P1, R2, P2>
+{
     #[inline(always)]
     fn run<M: Arithmetic>(self) {
-        self.0.run::<M, P1, P2>();
+        self.0.run::<M, R1, P1, R2, P2>();
     }
 }

@@ -9,7 +9,7 @@ use super::arithmetic::{Arithmetic, axpy, back, contract, dot};
 use super::dispatch::{self, Job};
 use super::factors::FactorsView;
 use super::gradient_inner::GradientInner;
-use super::inner::inner_ranks;
+use super::inner::{Rows, inner_ranks, inner_rows, rows_end};
 use super::sums::GradientSums;
 use super::walk::{Pass, walk};
 use super::workspace::{Decoded, Stack, Workspace};
@@ -56,7 +56,11 @@ impl Job for Task<'_> {
         let Workspace { contracted, adjoint, decoded, .. } = workspace;
         let nodes = Nodes::<M> { factors, sums, contracted, adjoint, arithmetic: PhantomData };
         match inner_ranks(factors.ranks()) {
-            Some(ranks) => walk(block, block.order - 2, &mut Inner { block, ranks, nodes, decoded }),
+            Some(ranks) => {
+                let ends = [2, 1].map(|from_end| rows_end(factors.rows(block.order - from_end)));
+                let rows = inner_rows(factors, &ends);
+                walk(block, block.order - 2, &mut Inner { block, ranks, rows, nodes, decoded });
+            }
             None => walk(block, block.order - 1, &mut AnyRank { block, nodes }),
         }
     }
@@ -93,6 +97,7 @@ impl<M: Arithmetic> Nodes<'_, M> {
 struct Inner<'t, M> {
     block: &'t BlockView<'t>,
     ranks: [usize; 2],
+    rows: [Rows<'t>; 2],
     nodes: Nodes<'t, M>,
     decoded: &'t mut Decoded,
 }
@@ -114,7 +119,7 @@ impl<M: Arithmetic> Pass for Inner<'_, M> {
             GradientInner {
                 columns: self.decoded.decode(self.block, nodes),
                 contracted: contracted.get(factors.core(), first),
-                rows: [factors.rows(first), factors.rows(first + 1)],
+                rows: self.rows,
                 sums1: &mut sums1[first],
                 sums2: &mut sums2[0],
                 adjoint: adjoint.get_mut(core, first),

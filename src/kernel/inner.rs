@@ -4,10 +4,11 @@
 //! Rows lie one after the other without padding, so that no memory is spent on it. A row of rank 5
 //! is read as eight numbers all the same: the last three belong to the next row, and meet zeros of
 //! the padded matrix wherever they would count. Adding to a row works likewise: the next row
-//! receives zeros. Only the last rows of a level, with nothing behind them, are handled apart.
+//! receives zeros. The last rows of a level, with nothing behind them, are read from a copy.
 
 use super::arithmetic::{Arithmetic, axpy_row};
-use super::dispatch::MAX_WIDTH;
+use super::dispatch::MAX_RANK;
+use super::factors::FactorsView;
 
 /// How many entries are handled together, so that one load of the matrix serves them all and the
 /// processor has independent chains of additions to work on.
@@ -45,7 +46,7 @@ impl<const P1: usize, const P2: usize> Matrix<P1, P2> {
 /// The ranks of the two last levels where they have kernels of their own.
 pub(super) fn inner_ranks(ranks: &[usize]) -> Option<[usize; 2]> {
     let inner = *ranks.last_chunk()?;
-    inner.iter().all(|&rank| rank <= MAX_WIDTH).then_some(inner)
+    inner.iter().all(|&rank| rank <= MAX_RANK).then_some(inner)
 }
 
 /// The decoded columns of the entries below one node of the level before the last two.
@@ -64,64 +65,68 @@ pub(super) struct Columns<'b> {
 impl Columns<'_> {
     /// The fibres: index, ids of the last level, values. Nothing where there are none.
     #[inline(always)]
-    pub(super) fn fibres(&self) -> impl Iterator<Item = (usize, &[u32], &[f64])> {
+    pub(super) fn fibres(&self) -> impl Iterator<Item = (u32, &[u32], &[f64])> {
         let mut from = 0;
         self.ends.unwrap_or(&[]).iter().zip(self.ids1).map(move |(&end, &id1)| {
             let fibre = from..usize::from(end) - self.start;
             from = fibre.end;
-            (id1 as usize, &self.ids2[fibre.clone()], &self.values[fibre])
+            (id1, &self.ids2[fibre.clone()], &self.values[fibre])
         })
     }
 }
 
-/// The row `index` of an unpadded matrix and what follows it, as a whole number of vectors.
-#[inline(always)]
-pub(super) fn load<const P: usize>(rows: &[f64], rank: usize, index: usize) -> [f64; P] {
-    let rows = &rows[index * rank..];
-    match rows.first_chunk() {
-        Some(row) => *row,
-        None => load_last(rows),
+/// The rows of a level, read as whole vectors.
+#[derive(Clone, Copy)]
+pub(super) struct Rows<'b> {
+    /// The rows, row-major, without padding.
+    pub(super) all: &'b [f64],
+    /// The last numbers of `all`, and zeros behind them.
+    pub(super) end: &'b RowsEnd,
+    pub(super) rank: usize,
+}
+
+/// The last [`MAX_RANK`] numbers of a level's rows and as many zeros.
+pub(super) type RowsEnd = [f64; 2 * MAX_RANK];
+
+/// The end of `rows` with zeros behind it.
+pub(super) fn rows_end(rows: &[f64]) -> RowsEnd {
+    let mut end = [0.0; 2 * MAX_RANK];
+    let count = rows.len().min(MAX_RANK);
+    end[MAX_RANK - count..MAX_RANK].copy_from_slice(&rows[rows.len() - count..]);
+    end
+}
+
+/// The rows of the two last levels, given their ends.
+pub(super) fn inner_rows<'b>(factors: &FactorsView<'b>, ends: &'b [RowsEnd; 2]) -> [Rows<'b>; 2] {
+    let first = factors.order() - 2;
+    [0, 1].map(|n| Rows {
+        all: factors.rows(first + n),
+        end: &ends[n],
+        rank: factors.ranks()[first + n],
+    })
+}
+
+impl<'b> Rows<'b> {
+    /// The row `index` and what follows it.
+    #[inline(always)]
+    pub(super) fn get<const P: usize>(&self, index: u32) -> &'b [f64; P] {
+        let rows = &self.all[index as usize * self.rank..];
+        match rows.first_chunk() {
+            Some(row) => row,
+            // Fewer than P <= MAX_RANK numbers are left: with the zeros there are enough.
+            None => self.end[MAX_RANK - rows.len()..].first_chunk().expect("zeros follow"),
+        }
     }
 }
 
-/// A row too near to the end to be read whole: zeros follow it.
-#[cold]
-#[inline(never)]
-fn load_last<const P: usize>(rows: &[f64]) -> [f64; P] {
-    let mut row = [0.0; P];
-    row[..rows.len()].copy_from_slice(rows);
-    row
-}
-
-/// Adds a x to the row `index` of an unpadded matrix; x is zero from the rank on.
+/// Adds a x to a row of sums; x is zero from the rank on, and the sums have room behind them.
 #[inline(always)]
 pub(super) fn add_to_row<M: Arithmetic, const P: usize>(
-    rows: &mut [f64],
-    rank: usize,
-    index: usize,
+    sums: &mut [f64],
+    start: usize,
     a: f64,
     x: &[f64; P],
 ) {
-    let rows = &mut rows[index * rank..];
-    match rows.first_chunk_mut() {
-        Some(row) => axpy_row::<M, P>(a, x, row),
-        None => add_to_last(rows, a, x),
-    }
-}
-
-/// [`add_to_row`] too near to the end for whole vectors.
-#[cold]
-#[inline(never)]
-fn add_to_last(rows: &mut [f64], a: f64, x: &[f64]) {
-    for (row, x) in rows.iter_mut().zip(x) {
-        *row += a * x;
-    }
-}
-
-/// Placed in a loop over a rank, keeps the compiler from running several of its rounds in the lanes
-/// of a vector (with gathers and scatters, several times slower) instead of vectorising the row
-/// within a round. No instruction comes of it.
-#[inline(always)]
-pub(super) fn round_by_round() {
-    std::sync::atomic::compiler_fence(std::sync::atomic::Ordering::SeqCst);
+    let row = sums[start..].first_chunk_mut().expect("room behind the last row");
+    axpy_row::<M, P>(a, x, row);
 }

@@ -1,5 +1,6 @@
 //! What the kernels add up: partial sums that a lane keeps over many blocks.
 
+use super::dispatch::MAX_RANK;
 use crate::{MAX_ORDER, MIN_ORDER};
 use std::ops::Range;
 
@@ -9,11 +10,20 @@ pub(super) struct RowSums {
     /// The index that the first row stands for.
     pub(super) first: usize,
     pub(super) rank: usize,
-    /// The rows, row-major.
+    /// The rows, row-major, and [`MAX_RANK`] numbers behind them, because kernels write whole
+    /// vectors.
     pub(super) data: Vec<f64>,
 }
 
 impl RowSums {
+    fn new(range: Range<usize>, rank: usize) -> Self {
+        RowSums { first: range.start, rank, data: vec![0.0; range.len() * rank + MAX_RANK] }
+    }
+
+    fn rows(&self) -> &[f64] {
+        &self.data[..self.data.len() - MAX_RANK]
+    }
+
     /// The row of `index`, to add to.
     #[inline(always)]
     pub(super) fn row_mut(&mut self, index: usize) -> &mut [f64] {
@@ -54,7 +64,7 @@ impl GradientSums {
         let rows = (dims.iter().zip(ranks).enumerate())
             .map(|(level, (&n, &rank))| {
                 let range = if level == 0 { slices.clone() } else { 0..n };
-                RowSums { first: range.start, rank, data: vec![0.0; range.len() * rank] }
+                RowSums::new(range, rank)
             })
             .collect();
         let core = vec![0.0; ranks.iter().product()];
@@ -89,12 +99,12 @@ impl GradientSums {
     /// The indices whose rows this holds of a level: all of them but on level 0.
     pub fn range(&self, level: usize) -> Range<usize> {
         let rows = &self.rows[level];
-        rows.first..rows.first + rows.data.len() / rows.rank
+        rows.first..rows.first + rows.rows().len() / rows.rank
     }
 
     /// The gradient rows of the indices in [`range`](Self::range) of a level, row-major.
     pub fn rows(&self, level: usize) -> &[f64] {
-        &self.rows[level].data
+        self.rows[level].rows()
     }
 
     /// Adds the sums of other entries, whose slices must lie within those of `self`.
@@ -112,7 +122,9 @@ impl GradientSums {
         add(&mut self.core, &other.core);
         for (to, from) in self.rows.iter_mut().zip(&other.rows) {
             let start = (from.first.checked_sub(to.first)).expect("the slices lie within") * to.rank;
-            add(&mut to.data[start..][..from.data.len()], &from.data);
+            let from = from.rows();
+            let end = to.rows().len();
+            add(&mut to.data[..end][start..][..from.len()], from);
         }
     }
 }
