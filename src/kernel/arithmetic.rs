@@ -53,7 +53,8 @@ pub(super) fn dot<M: Arithmetic>(x: &[f64], y: &[f64]) -> f64 {
         rest = M::fma(x, y, rest);
     }
     let [a, b, c, d, e, f, g, h] = sums;
-    ((a + e) + (b + f)) + ((c + g) + (d + h)) + rest
+    let [a, b, c, d] = [a + e, b + f, c + g, d + h];
+    (a + c) + (b + d) + rest
 }
 
 /// The sum of x_i y_i over a padded row; `P` is a multiple of 4.
@@ -76,6 +77,9 @@ pub(super) fn axpy_row<M: Arithmetic, const P: usize>(a: f64, x: &[f64; P], y: &
     }
 }
 
+/// How many numbers of a contracted core are summed up together, in registers.
+const BLOCK: usize = 8;
+
 /// out = u^T C, where C has `u.len()` rows of `out.len()` numbers.
 #[inline(always)]
 pub(super) fn contract<M: Arithmetic>(u: &[f64], c: &[f64], out: &mut [f64]) {
@@ -86,8 +90,21 @@ pub(super) fn contract<M: Arithmetic>(u: &[f64], c: &[f64], out: &mut [f64]) {
 /// out += u^T C.
 #[inline(always)]
 pub(super) fn contract_add<M: Arithmetic>(u: &[f64], c: &[f64], out: &mut [f64]) {
-    for (&u, row) in u.iter().zip(c.chunks_exact(out.len())) {
-        axpy::<M>(u, row, out);
+    let columns = out.len();
+    let (blocks, rest) = out.as_chunks_mut::<BLOCK>();
+    let mut start = 0;
+    for block in blocks {
+        let mut sums = *block;
+        for (&u, row) in u.iter().zip(c.chunks_exact(columns)) {
+            if let Some(row) = row[start..].first_chunk() {
+                axpy_row::<M, BLOCK>(u, row, &mut sums);
+            }
+        }
+        *block = sums;
+        start += BLOCK;
+    }
+    for (&u, row) in u.iter().zip(c.chunks_exact(columns)) {
+        axpy::<M>(u, &row[start..], rest);
     }
 }
 

@@ -15,22 +15,50 @@ pub(super) trait Job {
     fn run<M: Arithmetic>(self);
 }
 
-/// Runs a job with the best instructions this processor has.
-pub(super) fn run<J: Job>(job: J) {
+/// What code is compiled for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Instructions {
+    /// What every processor of the architecture has.
+    Any,
+    /// Vectors of four f64, fused multiply-add.
+    #[cfg(target_arch = "x86_64")]
+    Avx2,
+    /// Vectors of eight.
+    #[cfg(target_arch = "x86_64")]
+    Avx512,
+}
+
+/// The best instructions this processor has. The standard library remembers what it detected: this
+/// is a load and a few tests.
+#[inline]
+pub(super) fn detected() -> Instructions {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::is_x86_feature_detected;
-        // The standard library remembers what it detected: this is a load and a test.
         if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
             if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512vl") {
-                // SAFETY: the processor has every feature the function enables, as just tested.
-                return unsafe { x86::with_avx512(job) };
+                return Instructions::Avx512;
             }
-            // SAFETY: the processor has every feature the function enables, as just tested.
-            return unsafe { x86::with_avx2(job) };
+            return Instructions::Avx2;
         }
     }
-    job.run::<Separate>();
+    Instructions::Any
+}
+
+/// Runs a job with the best instructions this processor has.
+pub(super) fn run<J: Job>(job: J) {
+    let instructions = detected();
+    #[cfg(test)]
+    let instructions = instructions.min(limit::get());
+    match instructions {
+        Instructions::Any => job.run::<Separate>(),
+        // SAFETY: the processor has every feature that the function enables, as just detected.
+        #[cfg(target_arch = "x86_64")]
+        Instructions::Avx2 => unsafe { x86::with_avx2(job) },
+        // SAFETY: the processor has every feature that the function enables, as just detected.
+        #[cfg(target_arch = "x86_64")]
+        Instructions::Avx512 => unsafe { x86::with_avx512(job) },
+    }
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -46,6 +74,34 @@ mod x86 {
     #[target_feature(enable = "avx2,fma,avx512f,avx512vl")]
     pub(super) fn with_avx512<J: Job>(job: J) {
         job.run::<Fused>();
+    }
+}
+
+/// Lets tests run what older processors run.
+#[cfg(test)]
+pub(super) mod limit {
+    use super::{Instructions, detected};
+    use std::cell::Cell;
+
+    thread_local!(static LIMIT: Cell<Option<Instructions>> = const { Cell::new(None) });
+
+    pub(super) fn get() -> Instructions {
+        LIMIT.get().unwrap_or_else(detected)
+    }
+
+    /// Every set of instructions that this processor has, used by this thread while `test` runs.
+    pub(in crate::kernel) fn with_each(test: impl Fn(Instructions)) {
+        #[cfg(target_arch = "x86_64")]
+        let all = [Instructions::Any, Instructions::Avx2, Instructions::Avx512];
+        #[cfg(not(target_arch = "x86_64"))]
+        let all = [Instructions::Any];
+        for instructions in all {
+            if instructions <= detected() {
+                LIMIT.set(Some(instructions));
+                test(instructions);
+            }
+        }
+        LIMIT.set(None);
     }
 }
 

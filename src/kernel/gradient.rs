@@ -36,7 +36,7 @@ pub fn gradient(
     assert!(sums.rows.iter().map(|rows| rows.rank).eq(ranks.iter().copied()), "sums fit factors");
     workspace.contracted.resize(ranks, 1);
     workspace.adjoint.resize(ranks, 1);
-    workspace.decoded.resize(block);
+    workspace.decoded.prepare(block);
     sums.entries += block.entries as u64;
     dispatch::run(Task { block, factors, sums, workspace });
 }
@@ -57,7 +57,7 @@ impl Job for Task<'_> {
         let nodes = Nodes::<M> { factors, sums, contracted, adjoint, arithmetic: PhantomData };
         match inner_ranks(factors.ranks()) {
             Some(ranks) => {
-                let ends = [2, 1].map(|from_end| rows_end(factors.rows(block.order - from_end)));
+                let ends = rows_end(factors);
                 let rows = inner_rows(factors, &ends);
                 walk(block, block.order - 2, &mut Inner { block, ranks, rows, nodes, decoded });
             }

@@ -87,8 +87,8 @@ fn together<M: Arithmetic, const R1: usize, const P1: usize, const R2: usize, co
     ids2: &[u32; N],
     values: &[f64; N],
 ) -> f64 {
-    let u = ids1.map(|id| buffers.rows1.get::<P1>(id));
-    let v = ids2.map(|id| buffers.rows2.get::<P2>(id));
+    let u: [&[f64; P1]; N] = buffers.rows1.get_all(ids1);
+    let v: [&[f64; P2]; N] = buffers.rows2.get_all(ids2);
     let mut cu = [[0.0; P2]; N];
     for a in 0..R1 {
         for n in 0..N {

@@ -32,15 +32,30 @@ impl<const P1: usize, const P2: usize> Matrix<P1, P2> {
     #[inline(always)]
     pub(super) fn new(dense: &[f64], r1: usize, r2: usize) -> Self {
         let (r1, r2) = (r1.min(P1), r2.min(P2));
-        let (mut rows, mut columns) = ([[0.0; P2]; P1], [[0.0; P1]; P2]);
-        for (a, (dense, row)) in dense.chunks_exact(r2).zip(&mut rows).enumerate() {
-            for b in 0..r2 {
-                row[b] = dense[b];
-                columns[b][a] = dense[b];
+        let rows: [[f64; P2]; P1] = padded_rows(dense, r2);
+        let mut columns = [[0.0; P1]; P2];
+        for a in 0..P1 {
+            for b in 0..P2 {
+                columns[b][a] = rows[a][b];
             }
         }
         Matrix { rows, columns, r1, r2 }
     }
+}
+
+/// Pads a row-major matrix of r_2 columns with zeros.
+#[inline(always)]
+pub(super) fn padded_rows<const P1: usize, const P2: usize>(
+    dense: &[f64],
+    r2: usize,
+) -> [[f64; P2]; P1] {
+    let mut rows = [[0.0; P2]; P1];
+    for (dense, row) in dense.chunks_exact(r2).zip(&mut rows) {
+        for (dense, number) in dense.iter().zip(row) {
+            *number = *dense;
+        }
+    }
+    rows
 }
 
 /// The ranks of the two last levels where they have kernels of their own.
@@ -88,12 +103,15 @@ pub(super) struct Rows<'b> {
 /// The last [`MAX_RANK`] numbers of a level's rows and as many zeros.
 pub(super) type RowsEnd = [f64; 2 * MAX_RANK];
 
-/// The end of `rows` with zeros behind it.
-pub(super) fn rows_end(rows: &[f64]) -> RowsEnd {
-    let mut end = [0.0; 2 * MAX_RANK];
-    let count = rows.len().min(MAX_RANK);
-    end[MAX_RANK - count..MAX_RANK].copy_from_slice(&rows[rows.len() - count..]);
-    end
+/// The ends of the two last levels' rows.
+pub(super) fn rows_end(factors: &FactorsView<'_>) -> [RowsEnd; 2] {
+    [2, 1].map(|from_end| {
+        let rows = factors.rows(factors.order() - from_end);
+        let mut end = [0.0; 2 * MAX_RANK];
+        let count = rows.len().min(MAX_RANK);
+        end[MAX_RANK - count..MAX_RANK].copy_from_slice(&rows[rows.len() - count..]);
+        end
+    })
 }
 
 /// The rows of the two last levels, given their ends.
@@ -116,6 +134,16 @@ impl<'b> Rows<'b> {
             // Fewer than P <= MAX_RANK numbers are left: with the zeros there are enough.
             None => self.end[MAX_RANK - rows.len()..].first_chunk().expect("zeros follow"),
         }
+    }
+
+    /// Row `ids[n]` for every n. (A loop: `array::map` is not reliably inlined.)
+    #[inline(always)]
+    pub(super) fn get_all<const P: usize, const N: usize>(&self, ids: &[u32; N]) -> [&'b [f64; P]; N] {
+        let mut rows = [&[0.0; P]; N];
+        for n in 0..N {
+            rows[n] = self.get(ids[n]);
+        }
+        rows
     }
 }
 

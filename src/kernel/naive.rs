@@ -3,7 +3,8 @@
 //! Plain loops over all r_0 r_1 ... r_{D-1} terms of every entry.
 
 use super::factors::FactorsView;
-use super::sums::{GradientSums};
+use super::polynomial::{LinePolynomial, MAX_ENTRY};
+use super::sums::{GradientSums, ResidualSums, StepSums};
 use crate::MAX_ORDER;
 use crate::shard::BlockView;
 
@@ -74,4 +75,76 @@ pub fn gradient(block: &BlockView<'_>, factors: &FactorsView<'_>, sums: &mut Gra
             }
         });
     });
+}
+
+/// Twin of [`step`](super::step()): adds e L, L^2 and e^2, where L is the sum over all terms of
+/// xi_G\[a\] u_0\[a_0\] ... and, for every level l, of G\[a\] times the product of the u_m\[a_m\]
+/// with u_l\[a_l\] replaced by xi_l\[a_l\].
+pub fn step(
+    block: &BlockView<'_>,
+    point: &FactorsView<'_>,
+    direction: &FactorsView<'_>,
+    sums: &mut StepSums,
+) {
+    block.for_each(|indices, value| {
+        let (rows, changes) = (rows_of(point, indices), rows_of(direction, indices));
+        let (mut residual, mut change) = (-value, 0.0);
+        for_each_term(point.ranks(), |position, term| {
+            let (mut product, mut core_changed) =
+                (point.core()[position], direction.core()[position]);
+            for level in 0..indices.len() {
+                product *= rows[level][term[level]];
+                core_changed *= rows[level][term[level]];
+            }
+            residual += product;
+            change += core_changed;
+            for changed in 0..indices.len() {
+                let mut product = point.core()[position];
+                for level in 0..indices.len() {
+                    let from = if level == changed { &changes } else { &rows };
+                    product *= from[level][term[level]];
+                }
+                change += product;
+            }
+        });
+        sums.residual_change += residual * change;
+        sums.change_change += change * change;
+        sums.squares += residual * residual;
+        sums.entries += 1;
+    });
+}
+
+/// Twin of [`line_polynomial`](super::line_polynomial()): every term of X(s) is the product of the
+/// linear polynomials G\[a\] + s xi_G\[a\] and u_l\[a_l\] + s xi_l\[a_l\]; adds (X(s) - y)^2.
+pub fn line_polynomial(
+    block: &BlockView<'_>,
+    point: &FactorsView<'_>,
+    direction: &FactorsView<'_>,
+    sum: &mut LinePolynomial,
+) {
+    block.for_each(|indices, value| {
+        let (rows, changes) = (rows_of(point, indices), rows_of(direction, indices));
+        let mut entry = [0.0; MAX_ENTRY];
+        entry[0] = -value;
+        for_each_term(point.ranks(), |position, term| {
+            let mut product = [0.0; MAX_ENTRY];
+            product[0] = point.core()[position];
+            product[1] = direction.core()[position];
+            for level in 0..indices.len() {
+                let (u, xi) = (rows[level][term[level]], changes[level][term[level]]);
+                for k in (0..MAX_ENTRY).rev() {
+                    product[k] = product[k] * u + if k > 0 { product[k - 1] * xi } else { 0.0 };
+                }
+            }
+            for (entry, product) in entry.iter_mut().zip(product) {
+                *entry += product;
+            }
+        });
+        sum.add_square(&entry[..indices.len() + 2]);
+    });
+}
+
+/// Twin of [`residual`](super::residual()): adds e^2 and |e|.
+pub fn residual(block: &BlockView<'_>, factors: &FactorsView<'_>, sums: &mut ResidualSums) {
+    block.for_each(|indices, value| sums.add_entry(predict(factors, indices) - value));
 }

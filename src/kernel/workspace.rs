@@ -88,15 +88,26 @@ impl Stack {
 
 /// Columns of a block with their encodings undone, a slice at a time: short enough for the first
 /// cache, long enough that the choice of the encoding is made once for many entries.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Decoded {
     ids: [Vec<u32>; 2],
     values: Vec<f64>,
+    /// What a code stands for: for every u8, so that no code needs a check.
+    table: [f64; 256],
+}
+
+impl Default for Decoded {
+    fn default() -> Self {
+        Decoded { ids: [vec![], vec![]], values: vec![], table: [0.0; 256] }
+    }
 }
 
 impl Decoded {
-    /// Makes room for any part of `block`.
-    pub(super) fn resize(&mut self, block: &BlockView<'_>) {
+    /// Makes room for any part of `block` and takes over its table of values.
+    pub(super) fn prepare(&mut self, block: &BlockView<'_>) {
+        if let Values::Codes { table, .. } = block.values {
+            self.table[..table.len()].copy_from_slice(table);
+        }
         for ids in &mut self.ids {
             ids.resize(ids.len().max(block.entries), 0);
         }
@@ -125,9 +136,9 @@ impl Decoded {
         copy_ids(&block.ids[level], nodes.clone(), ids1);
         copy_ids(&block.ids[level + 1], entries.clone(), ids2);
         match block.values {
-            Values::Codes { table, codes } => {
+            Values::Codes { codes, .. } => {
                 for (to, &code) in values.iter_mut().zip(&codes[entries]) {
-                    *to = table[usize::from(code)];
+                    *to = self.table[usize::from(code)];
                 }
             }
             Values::F32(from) => {
