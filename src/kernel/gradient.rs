@@ -1,0 +1,169 @@
+//! Cost and gradient: forward to the residual, back to every row and to the core.
+//!
+//! With C_0 = G and C_{l+1} = u_l^T C_l at a node with the row u_l, an entry's prediction is C_D.
+//! Going back with the adjoints A_D = e: a node's row receives C_l A_{l+1}, and A_l receives
+//! u_l (x) A_{l+1}; A_0 is the core's gradient. As the adjoint of a node is linear in those of its
+//! children, their sum goes back once per node.
+
+use super::arithmetic::{Arithmetic, axpy, back, contract, dot};
+use super::dispatch::{self, Job};
+use super::factors::FactorsView;
+use super::gradient_inner::GradientInner;
+use super::inner::{Rows, inner_ranks, inner_rows, rows_end};
+use super::sums::GradientSums;
+use super::walk::{Pass, walk};
+use super::workspace::{Decoded, Stack, Workspace};
+use crate::shard::BlockView;
+use std::marker::PhantomData;
+use std::ops::Range;
+
+/// Adds a block's entries to the sums behind cost and gradient: with e = X - y, the sum of e^2, of
+/// e u_0 (x) ... (x) u_{D-1}, and for every row of e times the core contracted with the other rows.
+///
+/// Equals [`naive::gradient`](super::naive::gradient) up to rounding.
+///
+/// # Panics
+///
+/// Where block, factors and sums differ in shape, or a slice is outside the range of the sums.
+pub fn gradient(
+    block: &BlockView<'_>,
+    factors: &FactorsView<'_>,
+    sums: &mut GradientSums,
+    workspace: &mut Workspace,
+) {
+    let ranks = factors.ranks();
+    assert_eq!(block.order, ranks.len(), "block and factors have the same order");
+    assert!(sums.rows.iter().map(|rows| rows.rank).eq(ranks.iter().copied()), "sums fit factors");
+    workspace.contracted.resize(ranks, 1);
+    workspace.adjoint.resize(ranks, 1);
+    workspace.decoded.prepare(block);
+    sums.entries += block.entries as u64;
+    dispatch::run(Task { block, factors, sums, workspace });
+}
+
+/// All that the kernel works on.
+struct Task<'t> {
+    block: &'t BlockView<'t>,
+    factors: &'t FactorsView<'t>,
+    sums: &'t mut GradientSums,
+    workspace: &'t mut Workspace,
+}
+
+impl Job for Task<'_> {
+    #[inline(always)]
+    fn run<M: Arithmetic>(self) {
+        let Task { block, factors, sums, workspace } = self;
+        let Workspace { contracted, adjoint, decoded, .. } = workspace;
+        let nodes = Nodes::<M> { factors, sums, contracted, adjoint, arithmetic: PhantomData };
+        match inner_ranks(factors.ranks()) {
+            Some(ranks) => {
+                let ends = rows_end(factors);
+                let rows = inner_rows(factors, &ends);
+                walk(block, block.order - 2, &mut Inner { block, ranks, rows, nodes, decoded });
+            }
+            None => walk(block, block.order - 1, &mut AnyRank { block, nodes }),
+        }
+    }
+}
+
+/// The nodes above the kernels' own levels, for any rank: forward when opened, back when closed.
+struct Nodes<'t, M> {
+    factors: &'t FactorsView<'t>,
+    sums: &'t mut GradientSums,
+    contracted: &'t mut Stack,
+    adjoint: &'t mut Stack,
+    arithmetic: PhantomData<M>,
+}
+
+impl<M: Arithmetic> Nodes<'_, M> {
+    #[inline(always)]
+    fn open(&mut self, level: usize, index: usize) {
+        let (above, below) = self.contracted.pair(self.factors.core(), level);
+        contract::<M>(self.factors.row(level, index), above, below);
+        self.adjoint.below(level).fill(0.0);
+    }
+
+    #[inline(always)]
+    fn close(&mut self, level: usize, index: usize) {
+        let GradientSums { core, rows, .. } = &mut *self.sums;
+        let contracted = self.contracted.get(self.factors.core(), level);
+        let (above, below) = self.adjoint.pair_mut(core, level);
+        let row = self.factors.row(level, index);
+        back::<M>(row, contracted, below, rows[level].row_mut(index), above);
+    }
+}
+
+/// The two last levels by kernels for their padded ranks.
+struct Inner<'t, M> {
+    block: &'t BlockView<'t>,
+    ranks: [usize; 2],
+    rows: [Rows<'t>; 2],
+    nodes: Nodes<'t, M>,
+    decoded: &'t mut Decoded,
+}
+
+impl<M: Arithmetic> Pass for Inner<'_, M> {
+    #[inline(always)]
+    fn open(&mut self, level: usize, index: usize) {
+        self.nodes.open(level, index);
+    }
+
+    #[inline(always)]
+    fn run(&mut self, nodes: Range<usize>) {
+        let first = self.block.order - 2;
+        let Nodes { factors, sums, contracted, adjoint, .. } = &mut self.nodes;
+        let GradientSums { core, rows, squares, .. } = &mut **sums;
+        let (sums1, sums2) = rows.split_at_mut(first + 1);
+        dispatch::run_for_ranks(
+            self.ranks,
+            GradientInner {
+                columns: self.decoded.decode(self.block, nodes),
+                contracted: contracted.get(factors.core(), first),
+                rows: self.rows,
+                sums1: &mut sums1[first],
+                sums2: &mut sums2[0],
+                adjoint: adjoint.get_mut(core, first),
+                squares,
+            },
+        );
+    }
+
+    #[inline(always)]
+    fn close(&mut self, level: usize, index: usize) {
+        self.nodes.close(level, index);
+    }
+}
+
+/// All levels for any rank, one entry at a time.
+struct AnyRank<'t, M> {
+    block: &'t BlockView<'t>,
+    nodes: Nodes<'t, M>,
+}
+
+impl<M: Arithmetic> Pass for AnyRank<'_, M> {
+    #[inline(always)]
+    fn open(&mut self, level: usize, index: usize) {
+        self.nodes.open(level, index);
+    }
+
+    #[inline(always)]
+    fn run(&mut self, entries: Range<usize>) {
+        let last = self.block.order - 1;
+        let Nodes { factors, sums, contracted, adjoint, .. } = &mut self.nodes;
+        let contracted = contracted.get(factors.core(), last);
+        let adjoint = adjoint.below(last - 1);
+        for entry in entries {
+            let index = self.block.ids[last].get(entry) as usize;
+            let row = factors.row(last, index);
+            let residual = dot::<M>(contracted, row) - self.block.values.get(entry);
+            axpy::<M>(residual, contracted, sums.rows[last].row_mut(index));
+            axpy::<M>(residual, row, adjoint);
+            sums.squares += residual * residual;
+        }
+    }
+
+    #[inline(always)]
+    fn close(&mut self, level: usize, index: usize) {
+        self.nodes.close(level, index);
+    }
+}

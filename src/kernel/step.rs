@@ -1,0 +1,164 @@
+//! The linearised change along a direction, by forward differentiation.
+//!
+//! Beside every contracted core C_l goes its derivative dC_l along the direction: with dC_0 = xi_G,
+//! C_{l+1} = u^T C_l and dC_{l+1} = u^T dC_l + xi^T C_l at a node with the row u and its change xi.
+//! An entry's prediction is C_D, its linearised change L = dC_D.
+
+use super::arithmetic::{Arithmetic, contract, contract_add, dot};
+use super::dispatch::{self, Job};
+use super::factors::FactorsView;
+use super::inner::{Rows, inner_ranks, inner_rows, rows_end};
+use super::step_inner::StepInner;
+use super::sums::StepSums;
+use super::walk::{Pass, walk};
+use super::workspace::{Decoded, Stack, Workspace};
+use crate::shard::BlockView;
+use std::marker::PhantomData;
+use std::ops::Range;
+
+/// Adds a block's entries to the sums behind the linearised step: e L, L^2 and e^2, with e = X - y
+/// and L = xi_G x_0 U_0 ... x_{D-1} U_{D-1} + sum over l of G x_0 U_0 ... x_l xi_l ... x_{D-1}
+/// U_{D-1}.
+///
+/// Equals [`naive::step`](super::naive::step) up to rounding.
+///
+/// # Panics
+///
+/// Where block, point and direction differ in shape.
+pub fn step(
+    block: &BlockView<'_>,
+    point: &FactorsView<'_>,
+    direction: &FactorsView<'_>,
+    sums: &mut StepSums,
+    workspace: &mut Workspace,
+) {
+    let ranks = point.ranks();
+    assert_eq!(block.order, ranks.len(), "block and factors have the same order");
+    point.assert_same_shape(direction);
+    workspace.contracted.resize(ranks, 1);
+    workspace.changed.resize(ranks, 1);
+    workspace.decoded.prepare(block);
+    sums.entries += block.entries as u64;
+    dispatch::run(Task { block, point, direction, sums, workspace });
+}
+
+/// All that the kernel works on.
+struct Task<'t> {
+    block: &'t BlockView<'t>,
+    point: &'t FactorsView<'t>,
+    direction: &'t FactorsView<'t>,
+    sums: &'t mut StepSums,
+    workspace: &'t mut Workspace,
+}
+
+impl Job for Task<'_> {
+    #[inline(always)]
+    fn run<M: Arithmetic>(self) {
+        let Task { block, point, direction, sums, workspace } = self;
+        let Workspace { contracted, changed, decoded, .. } = workspace;
+        let nodes = Nodes::<M> { point, direction, contracted, changed, arithmetic: PhantomData };
+        match inner_ranks(point.ranks()) {
+            Some(ranks) => {
+                let ends = [point, direction].map(rows_end);
+                let rows = inner_rows(point, &ends[0]);
+                let changes = inner_rows(direction, &ends[1]);
+                let mut pass = Inner { block, ranks, rows, changes, nodes, sums, decoded };
+                walk(block, block.order - 2, &mut pass);
+            }
+            None => walk(block, block.order - 1, &mut AnyRank { block, nodes, sums }),
+        }
+    }
+}
+
+/// The nodes above the kernels' own levels, for any rank.
+struct Nodes<'t, M> {
+    point: &'t FactorsView<'t>,
+    direction: &'t FactorsView<'t>,
+    contracted: &'t mut Stack,
+    changed: &'t mut Stack,
+    arithmetic: PhantomData<M>,
+}
+
+impl<M: Arithmetic> Nodes<'_, M> {
+    #[inline(always)]
+    fn open(&mut self, level: usize, index: usize) {
+        let (u, xi) = (self.point.row(level, index), self.direction.row(level, index));
+        let (above, below) = self.contracted.pair(self.point.core(), level);
+        let (changed_above, changed_below) = self.changed.pair(self.direction.core(), level);
+        contract::<M>(u, above, below);
+        contract::<M>(u, changed_above, changed_below);
+        contract_add::<M>(xi, above, changed_below);
+    }
+}
+
+/// The two last levels by kernels for their ranks.
+struct Inner<'t, M> {
+    block: &'t BlockView<'t>,
+    ranks: [usize; 2],
+    rows: [Rows<'t>; 2],
+    changes: [Rows<'t>; 2],
+    nodes: Nodes<'t, M>,
+    sums: &'t mut StepSums,
+    decoded: &'t mut Decoded,
+}
+
+impl<M: Arithmetic> Pass for Inner<'_, M> {
+    #[inline(always)]
+    fn open(&mut self, level: usize, index: usize) {
+        self.nodes.open(level, index);
+    }
+
+    #[inline(always)]
+    fn run(&mut self, nodes: Range<usize>) {
+        let first = self.block.order - 2;
+        let Nodes { point, direction, contracted, changed, .. } = &self.nodes;
+        dispatch::run_for_ranks(
+            self.ranks,
+            StepInner {
+                columns: self.decoded.decode(self.block, nodes),
+                contracted: contracted.get(point.core(), first),
+                changed: changed.get(direction.core(), first),
+                rows: self.rows,
+                changes: self.changes,
+                sums: self.sums,
+            },
+        );
+    }
+
+    #[inline(always)]
+    fn close(&mut self, _: usize, _: usize) {}
+}
+
+/// All levels for any rank, one entry at a time.
+struct AnyRank<'t, M> {
+    block: &'t BlockView<'t>,
+    nodes: Nodes<'t, M>,
+    sums: &'t mut StepSums,
+}
+
+impl<M: Arithmetic> Pass for AnyRank<'_, M> {
+    #[inline(always)]
+    fn open(&mut self, level: usize, index: usize) {
+        self.nodes.open(level, index);
+    }
+
+    #[inline(always)]
+    fn run(&mut self, entries: Range<usize>) {
+        let last = self.block.order - 1;
+        let Nodes { point, direction, contracted, changed, .. } = &self.nodes;
+        let contracted = contracted.get(point.core(), last);
+        let changed = changed.get(direction.core(), last);
+        for entry in entries {
+            let index = self.block.ids[last].get(entry) as usize;
+            let (u, xi) = (point.row(last, index), direction.row(last, index));
+            let e = dot::<M>(contracted, u) - self.block.values.get(entry);
+            let l = dot::<M>(changed, u) + dot::<M>(contracted, xi);
+            self.sums.residual_change += e * l;
+            self.sums.change_change += l * l;
+            self.sums.squares += e * e;
+        }
+    }
+
+    #[inline(always)]
+    fn close(&mut self, _: usize, _: usize) {}
+}
