@@ -5,8 +5,8 @@
 use std::collections::HashSet;
 use std::hint::black_box;
 use tenfill::kernel::testing::{OwnedBlock, OwnedFactors, Random, ValueKind};
-use tenfill::shard::BlockView;
 use tenfill::kernel::{self, GradientSums, ResidualSums, StepSums, Workspace, naive};
+use tenfill::shard::BlockView;
 
 fn cpu_seconds() -> f64 {
     let stat = std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux");
@@ -34,8 +34,7 @@ struct Case {
 
 fn uniform(dims: [usize; 3], count: usize) -> Vec<[u32; 3]> {
     let mut random = Random(1);
-    let mut entries: Vec<[u32; 3]> =
-        (0..count).map(|_| dims.map(|n| random.below(n) as u32)).collect();
+    let mut entries: Vec<[u32; 3]> = (0..count).map(|_| dims.map(|n| random.below(n) as u32)).collect();
     entries.sort_unstable();
     entries.dedup();
     entries
@@ -108,8 +107,7 @@ fn plain_gradient(block: &BlockView<'_>, f: &OwnedFactors, d: &mut OwnedFactors)
         }
         squares += e * e;
         let [d0, d1, d2] = &mut d.rows[..] else { unreachable!() };
-        let (d0, d1, d2) =
-            (&mut d0[i0 * r0..][..r0], &mut d1[i1 * r1..][..r1], &mut d2[i2 * r2..][..r2]);
+        let (d0, d1, d2) = (&mut d0[i0 * r0..][..r0], &mut d1[i1 * r1..][..r1], &mut d2[i2 * r2..][..r2]);
         for a in 0..r0 {
             for b in 0..r1 {
                 for c in 0..r2 {
@@ -157,8 +155,7 @@ fn measure(case: Case) {
     let mut random = Random(3);
     let blocks: Vec<OwnedBlock> = (entries.chunks(65535))
         .map(|chunk| {
-            let values: Vec<f64> =
-                chunk.iter().map(|_| (random.below(10) as f64 + 1.0) / 2.0).collect();
+            let values: Vec<f64> = chunk.iter().map(|_| (random.below(10) as f64 + 1.0) / 2.0).collect();
             OwnedBlock::new(3, flat_from, chunk.as_flattened(), &values, kind, true)
         })
         .collect();
@@ -215,7 +212,11 @@ fn measure(case: Case) {
         let times = plain / fast;
         println!("{name:16} {pass:8} {naive:9.1} {plain:9.1} {fast:9.2} {times:9.1}");
     };
-    println!("{name}: {} entries, {:.1} per node of level 1", entries.len(), entries.len() as f64 / fibres as f64);
+    println!(
+        "{name}: {} entries, {:.1} per node of level 1",
+        entries.len(),
+        entries.len() as f64 / fibres as f64
+    );
     line("gradient", naive_gradient, plain, fast_gradient);
     line("step", naive_step, plain_step, fast_step);
     line("residual", naive_residual, f64::NAN, fast_residual);

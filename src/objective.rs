@@ -41,7 +41,8 @@ impl UnseenRows {
                 train.for_each(lane, |block| {
                     for (flags, ids) in levels.iter().zip(&block.ids) {
                         if let Some(flags) = flags {
-                            (0..ids.len()).for_each(|n| flags[ids.get(n) as usize].store(false, Ordering::Relaxed));
+                            (0..ids.len())
+                                .for_each(|n| flags[ids.get(n) as usize].store(false, Ordering::Relaxed));
                         }
                     }
                     Ok(())
@@ -60,9 +61,10 @@ impl UnseenRows {
         view
     }
 
-    /// How many rows of a level are unseen.
-    pub fn count(&self, level: usize) -> usize {
-        self.levels[level].as_ref().map_or(0, |flags| flags.iter().filter(|&&unseen| unseen).count())
+    /// The indices of a level that are unseen, ascending.
+    pub fn indices(&self, level: usize) -> Vec<u32> {
+        let flags = self.levels[level].as_deref().unwrap_or(&[]);
+        flags.iter().zip(0..).filter(|(unseen, _)| **unseen).map(|(_, index)| index).collect()
     }
 }
 
@@ -212,7 +214,12 @@ impl Streamed {
 }
 
 /// Errors of a model on the entries of a stream; entries with an unseen row are only counted.
-pub fn residuals(stream: &Stream, point: &Point, mode_order: &[usize], unseen: &UnseenRows) -> Result<ResidualSums> {
+pub fn residuals(
+    stream: &Stream,
+    point: &Point,
+    mode_order: &[usize],
+    unseen: &UnseenRows,
+) -> Result<ResidualSums> {
     let stored = Stored::new(&point.core, mode_order);
     let view = stored.view(&point.factors, mode_order);
     let flags = unseen.view();
@@ -244,7 +251,8 @@ impl Objective for Streamed {
         let mut core = vec![0.0; stored.core.len()];
         // Level l of the sums is mode_order[l] of the tangent.
         let mut by_mode: Vec<Option<&mut Rows>> = partials.factors.iter_mut().map(Some).collect();
-        let mut rows: Vec<&mut Rows> = self.mode_order.iter().filter_map(|&mode| by_mode[mode].take()).collect();
+        let mut rows: Vec<&mut Rows> =
+            self.mode_order.iter().filter_map(|&mode| by_mode[mode].take()).collect();
         let squares = self.buffers.sum(stream, &mut rows, &mut core, |lane, sums: &mut GradientSums| {
             let mut workspace = Workspace::new();
             stream.for_each(lane, |block| {

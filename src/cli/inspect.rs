@@ -1,27 +1,59 @@
 //! `tenfill inspect`.
 
-use super::{Context, convert};
+use super::{Context, Ranks, convert, default_threads, parse_list};
 use crate::error::Result;
+use crate::model::Model;
+use crate::objective::Needs;
+use crate::run::{Config, check_rank};
 use crate::shard::{Dataset, ModeKind};
 use crate::units;
 use serde_json::json;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Show what a dataset holds
+/// Show what a dataset or a run holds
+///
+/// With a rank, also the memory that a run of that rank would need.
 #[derive(clap::Args)]
 #[command(
     after_help = "Examples:\n  tenfill inspect ratings.tenfill\n  tenfill inspect ratings.tenfill --rank 10,10,10"
 )]
 pub(super) struct Arguments {
-    /// The dataset
+    /// The dataset or the run
     path: PathBuf,
+    /// Ranks, one per mode; one number for all modes
+    #[arg(long, value_parser = parse_list::<usize>, value_name = "R,R,...")]
+    rank: Option<Ranks>,
+    /// Threads that the run would have [default: one per core]
+    #[arg(long)]
+    threads: Option<usize>,
 }
 
 pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<ExitCode> {
-    let dataset = Dataset::open(&arguments.path)?;
+    let mut about_run = None;
+    let (path, dataset) = if arguments.path.join("config.json").is_file() {
+        let config = Config::read(&arguments.path)?;
+        let model = Model::read(&arguments.path)?.about;
+        context.print(format_args!(
+            "{}: rank {:?}, model of iteration {}, train MSE {:.6e}{}",
+            arguments.path.display(),
+            config.rank,
+            model.iteration,
+            model.train_mse,
+            model.validation_mse.map_or(String::new(), |mse| format!(", validation MSE {mse:.6e}")),
+        ));
+        about_run = Some(json!({
+            "rank": config.rank,
+            "iteration": model.iteration,
+            "train_mse": model.train_mse,
+            "validation_mse": model.validation_mse,
+        }));
+        (arguments.path.join(&config.dataset), config.open_dataset(&arguments.path)?)
+    } else {
+        (arguments.path.clone(), Dataset::open(&arguments.path)?)
+    };
     let manifest = dataset.manifest();
-    context.print(convert::summary(manifest, &arguments.path));
+    context.print(convert::summary(manifest, &path));
     let train = &manifest.train;
     let cells: f64 = manifest.modes.iter().map(|mode| f64::from(mode.dim)).product();
     let all = train.entries + manifest.validation.entries + manifest.test.entries;
@@ -85,6 +117,21 @@ pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<ExitCode> 
     line["mode_order_reason"] = json!(manifest.mode_order_reason);
     line["duplicates"] = json!(manifest.duplicates);
     line["split"] = json!(manifest.split_rule);
+    if let Some(rank) = &arguments.rank {
+        let rank = check_rank(rank, manifest)?;
+        let needs = Needs::of(&dataset, &rank, None, arguments.threads.unwrap_or_else(default_threads));
+        let (most, least) = (needs.total(needs.lanes), needs.total(1));
+        context.print(format_args!(
+            "  memory   {} for rank {rank:?}, {} at the least",
+            units::size(most),
+            units::size(least)
+        ));
+        line["memory_bytes"] = json!(most);
+        line["least_memory_bytes"] = json!(least);
+    }
+    if let Some(about) = about_run {
+        line["run"] = about;
+    }
     context.finish(&line);
     Ok(ExitCode::SUCCESS)
 }

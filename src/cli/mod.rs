@@ -1,8 +1,11 @@
 //! One file per command: arguments to options, one call of the library, results to people.
 
+mod complete;
 mod convert;
+mod evaluate;
 mod inspect;
 mod progress;
+mod resume;
 mod synth;
 mod verify;
 
@@ -44,6 +47,9 @@ struct Global {
 
 #[derive(Subcommand)]
 enum Command {
+    Complete(Box<complete::Arguments>),
+    Resume(resume::Arguments),
+    Evaluate(evaluate::Arguments),
     Convert(convert::Arguments),
     Inspect(inspect::Arguments),
     Verify(verify::Arguments),
@@ -120,6 +126,9 @@ pub fn main() -> ExitCode {
 
 fn run(command: Command, context: &Context) -> Result<ExitCode> {
     match command {
+        Command::Complete(arguments) => complete::run(*arguments, context),
+        Command::Resume(arguments) => resume::run(&arguments, context),
+        Command::Evaluate(arguments) => evaluate::run(&arguments, context),
         Command::Convert(arguments) => convert::run(arguments, context),
         Command::Inspect(arguments) => inspect::run(&arguments, context),
         Command::Verify(arguments) => verify::run(&arguments, context),

@@ -2,6 +2,7 @@
 
 use super::Context;
 use crate::error::Result;
+use crate::run::verify_run;
 use crate::shard::verify;
 use crate::units;
 use serde_json::json;
@@ -12,14 +13,18 @@ use std::process::ExitCode;
 ///
 /// Names the file and the offset of whatever is wrong; exit code 1 then.
 #[derive(clap::Args)]
-#[command(after_help = "Example:\n  tenfill verify ratings.tenfill")]
+#[command(after_help = "Examples:\n  tenfill verify ratings.tenfill\n  tenfill verify run")]
 pub(super) struct Arguments {
-    /// The dataset
+    /// The dataset or the run
     path: PathBuf,
 }
 
 pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<ExitCode> {
-    let found = verify(&arguments.path, &context.control)?;
+    let found = if arguments.path.join("config.json").is_file() {
+        verify_run(&arguments.path, &context.control)?
+    } else {
+        verify(&arguments.path, &context.control)?
+    };
     let ok = found.problems.is_empty();
     for problem in &found.problems {
         let place = problem.offset.map_or(String::new(), |offset| format!(" at offset {offset}"));

@@ -111,13 +111,7 @@ pub(super) fn contract_add<M: Arithmetic>(u: &[f64], c: &[f64], out: &mut [f64])
 /// The way back through [`contract`]: with A the adjoint of u^T C, `du += C A` is what u receives
 /// and `adjoint += u (x) A` what C does.
 #[inline(always)]
-pub(super) fn back<M: Arithmetic>(
-    u: &[f64],
-    c: &[f64],
-    below: &[f64],
-    du: &mut [f64],
-    adjoint: &mut [f64],
-) {
+pub(super) fn back<M: Arithmetic>(u: &[f64], c: &[f64], below: &[f64], du: &mut [f64], adjoint: &mut [f64]) {
     let rows = c.chunks_exact(below.len()).zip(adjoint.chunks_exact_mut(below.len()));
     for ((&u, du), (c, adjoint)) in u.iter().zip(du).zip(rows) {
         *du += dot::<M>(c, below);

@@ -26,8 +26,7 @@ impl<'a> FactorsView<'a> {
         assert!((MIN_ORDER..=MAX_ORDER).contains(&order), "order {order} is not supported");
         assert_eq!(rows.len(), order, "as many factors as ranks");
         assert_eq!(core.len(), ranks.iter().product::<usize>(), "the core has the shape of the ranks");
-        let mut view =
-            FactorsView { order, ranks: [0; MAX_ORDER], rows: [&[]; MAX_ORDER], core };
+        let mut view = FactorsView { order, ranks: [0; MAX_ORDER], rows: [&[]; MAX_ORDER], core };
         for level in 0..order {
             assert!(ranks[level] > 0, "ranks are positive");
             assert_eq!(rows[level].len() % ranks[level], 0, "level {level} has whole rows");

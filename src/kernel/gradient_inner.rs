@@ -80,7 +80,14 @@ fn flat<M: Arithmetic, const R1: usize, const P1: usize, const R2: usize, const 
 }
 
 #[inline(always)]
-fn together<M: Arithmetic, const R1: usize, const P1: usize, const R2: usize, const P2: usize, const N: usize>(
+fn together<
+    M: Arithmetic,
+    const R1: usize,
+    const P1: usize,
+    const R2: usize,
+    const P2: usize,
+    const N: usize,
+>(
     matrix: &Matrix<P1, P2>,
     buffers: &mut Buffers<'_, P1, P2>,
     ids1: &[u32; N],

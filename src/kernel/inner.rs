@@ -45,10 +45,7 @@ impl<const P1: usize, const P2: usize> Matrix<P1, P2> {
 
 /// Pads a row-major matrix of r_2 columns with zeros.
 #[inline(always)]
-pub(super) fn padded_rows<const P1: usize, const P2: usize>(
-    dense: &[f64],
-    r2: usize,
-) -> [[f64; P2]; P1] {
+pub(super) fn padded_rows<const P1: usize, const P2: usize>(dense: &[f64], r2: usize) -> [[f64; P2]; P1] {
     let mut rows = [[0.0; P2]; P1];
     for (dense, row) in dense.chunks_exact(r2).zip(&mut rows) {
         for (dense, number) in dense.iter().zip(row) {
@@ -117,11 +114,7 @@ pub(super) fn rows_end(factors: &FactorsView<'_>) -> [RowsEnd; 2] {
 /// The rows of the two last levels, given their ends.
 pub(super) fn inner_rows<'b>(factors: &FactorsView<'b>, ends: &'b [RowsEnd; 2]) -> [Rows<'b>; 2] {
     let first = factors.order() - 2;
-    [0, 1].map(|n| Rows {
-        all: factors.rows(first + n),
-        end: &ends[n],
-        rank: factors.ranks()[first + n],
-    })
+    [0, 1].map(|n| Rows { all: factors.rows(first + n), end: &ends[n], rank: factors.ranks()[first + n] })
 }
 
 impl<'b> Rows<'b> {

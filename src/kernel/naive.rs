@@ -90,8 +90,7 @@ pub fn step(
         let (rows, changes) = (rows_of(point, indices), rows_of(direction, indices));
         let (mut residual, mut change) = (-value, 0.0);
         for_each_term(point.ranks(), |position, term| {
-            let (mut product, mut core_changed) =
-                (point.core()[position], direction.core()[position]);
+            let (mut product, mut core_changed) = (point.core()[position], direction.core()[position]);
             for level in 0..indices.len() {
                 product *= rows[level][term[level]];
                 core_changed *= rows[level][term[level]];

@@ -52,9 +52,8 @@ pub fn residual_of_seen(
     workspace: &mut Workspace,
 ) {
     for_each_prediction(block, factors, workspace, |indices, value, prediction| {
-        let is_unseen = |(&index, flags): (&u32, &Option<&[bool]>)| {
-            flags.is_some_and(|flags| flags[index as usize])
-        };
+        let is_unseen =
+            |(&index, flags): (&u32, &Option<&[bool]>)| flags.is_some_and(|flags| flags[index as usize]);
         if indices.iter().zip(unseen).any(is_unseen) {
             sums.unscored += 1;
         } else {

@@ -94,14 +94,7 @@ impl<const P1: usize, const P2: usize> Line<'_, P1, P2> {
 
     /// One entry.
     #[inline(always)]
-    fn add<M: Arithmetic>(
-        &self,
-        s: &[f64; P2],
-        ds: &[f64; P2],
-        id2: u32,
-        value: f64,
-        sums: &mut StepSums,
-    ) {
+    fn add<M: Arithmetic>(&self, s: &[f64; P2], ds: &[f64; P2], id2: u32, value: f64, sums: &mut StepSums) {
         let (v, xi) = (self.rows[1].get::<P2>(id2), self.changes[1].get::<P2>(id2));
         let e = dot_row::<M, P2>(s, v) - value;
         let l = dot_row::<M, P2>(ds, v) + dot_row::<M, P2>(s, xi);

@@ -117,14 +117,7 @@ impl OwnedBlock {
             ValueKind::F32 => Values::F32(&self.singles),
             ValueKind::F64 => Values::F64(&self.doubles),
         };
-        BlockView {
-            order: self.order,
-            entries: values.len(),
-            flat_from: self.flat_from,
-            ids,
-            ends,
-            values,
-        }
+        BlockView { order: self.order, entries: values.len(), flat_from: self.flat_from, ids, ends, values }
     }
 }
 

@@ -34,8 +34,7 @@ fn make_blocks(
 ) -> Vec<OwnedBlock> {
     (entries.chunks(per_block))
         .map(|chunk| {
-            let values: Vec<f64> =
-                chunk.iter().map(|_| random.below(200) as f64 / 16.0 - 6.0).collect();
+            let values: Vec<f64> = chunk.iter().map(|_| random.below(200) as f64 / 16.0 - 6.0).collect();
             OwnedBlock::new(chunk[0].len(), flat_from, &chunk.concat(), &values, kind, short)
         })
         .collect()
@@ -98,10 +97,8 @@ impl Problem {
         let mut workspace = Workspace::new();
         let (mut fast, naive) = (self.sums(), self.naive_gradient());
         let (mut fast_step, mut naive_step) = (StepSums::default(), StepSums::default());
-        let (mut fast_residual, mut naive_residual) =
-            (ResidualSums::default(), ResidualSums::default());
-        let (mut fast_line, mut naive_line) =
-            (LinePolynomial::new(order), LinePolynomial::new(order));
+        let (mut fast_residual, mut naive_residual) = (ResidualSums::default(), ResidualSums::default());
+        let (mut fast_line, mut naive_line) = (LinePolynomial::new(order), LinePolynomial::new(order));
         for block in &self.blocks {
             let block = &block.view();
             gradient(block, &point, &mut fast, &mut workspace);
@@ -222,8 +219,7 @@ fn short_and_long_slices_equal_naive() {
         let entries = slices(&lengths, &mut random);
         assert_eq!(entries.len(), lengths.iter().sum::<usize>());
         for flat_from in [1, 2] {
-            let blocks =
-                make_blocks(&entries, per_block, flat_from, ValueKind::F64, true, &mut random);
+            let blocks = make_blocks(&entries, per_block, flat_from, ValueKind::F64, true, &mut random);
             Problem::new(&dims, &[2, 3, 3], blocks, &mut random).check();
         }
     }

@@ -59,11 +59,7 @@ impl Stack {
 
     /// Slots `level` and `level + 1`, the latter to write, with `core` as slot 0.
     #[inline(always)]
-    pub(super) fn pair<'a>(
-        &'a mut self,
-        core: &'a [f64],
-        level: usize,
-    ) -> (&'a [f64], &'a mut [f64]) {
+    pub(super) fn pair<'a>(&'a mut self, core: &'a [f64], level: usize) -> (&'a [f64], &'a mut [f64]) {
         let (above, below) = self.slots.split_at_mut(level);
         (if level == 0 { core } else { &above[level - 1] }, &mut below[0])
     }
@@ -116,11 +112,7 @@ impl Decoded {
 
     /// The columns below the nodes `nodes` of the level before the last.
     #[inline(always)]
-    pub(super) fn decode<'b>(
-        &'b mut self,
-        block: &BlockView<'b>,
-        nodes: Range<usize>,
-    ) -> Columns<'b> {
+    pub(super) fn decode<'b>(&'b mut self, block: &BlockView<'b>, nodes: Range<usize>) -> Columns<'b> {
         let level = block.order - 2;
         let in_fibres = level < block.flat_from && !nodes.is_empty();
         let entries = if in_fibres {

@@ -15,7 +15,7 @@ const CHUNK: usize = 1 << 15;
 
 /// Runs `work` on every lane, on the threads of the current pool, and gives the results in order.
 pub fn map_lanes<T: Send>(stream: &Stream, work: impl Fn(&Lane) -> Result<T> + Sync) -> Result<Vec<T>> {
-    stream.lanes().par_iter().map(work).collect()
+    stream.lanes().par_iter().map(|lane| work(lane)).collect()
 }
 
 /// A lane's sums, made anew for the lane's own slices or cleared.
@@ -46,7 +46,10 @@ impl Buffers {
         for lanes in stream.lanes().chunks(wave) {
             self.prepare(lanes);
             let work = &work;
-            self.sums[..lanes.len()].par_iter_mut().zip(lanes).try_for_each(|(sums, lane)| work(lane, sums))?;
+            self.sums[..lanes.len()]
+                .par_iter_mut()
+                .zip(lanes)
+                .try_for_each(|(sums, lane)| work(lane, sums))?;
             let sums = &self.sums[..lanes.len()];
             for lane in sums {
                 squares += lane.squares();

@@ -70,14 +70,20 @@ impl<'d> ContainerWriter<'d> {
             crcs.push(crc32c::crc32c(piece));
             self.file.append(piece)?;
         }
-        self.arrays.push(ArrayRecord { name: name.into(), offset, length: values.len() as u64, crc32c: crcs });
+        self.arrays.push(ArrayRecord {
+            name: name.into(),
+            offset,
+            length: values.len() as u64,
+            crc32c: crcs,
+        });
         Ok(())
     }
 
     /// Adds the description and completes the file.
     pub fn finish(mut self, kind: &str, about: &impl Serialize) -> Result<()> {
         let description = Description { kind: kind.into(), about, arrays: std::mem::take(&mut self.arrays) };
-        let text = serde_json::to_vec(&description).map_err(std::io::Error::other).context("write", &self.path)?;
+        let text =
+            serde_json::to_vec(&description).map_err(std::io::Error::other).context("write", &self.path)?;
         let mut tail = [0; TAIL as usize];
         tail[..8].copy_from_slice(&self.file.written().to_le_bytes());
         tail[8..16].copy_from_slice(&(text.len() as u64).to_le_bytes());
@@ -123,7 +129,11 @@ impl<T: DeserializeOwned> Container<T> {
         }
         let version = word(&head, 8);
         if version > CONTAINER_VERSION {
-            return Err(Error::Newer { file: path.into(), found: version.into(), known: CONTAINER_VERSION.into() });
+            return Err(Error::Newer {
+                file: path.into(),
+                found: version.into(),
+                known: CONTAINER_VERSION.into(),
+            });
         }
         let mut tail = [0; TAIL as usize];
         let tail_at = length - TAIL;
@@ -152,7 +162,10 @@ impl<T: DeserializeOwned> Container<T> {
             let bytes = array.length.checked_mul(8);
             let end = bytes.and_then(|bytes| bytes.checked_add(array.offset));
             let pieces = bytes.map(|bytes| bytes.div_ceil(PIECE as u64));
-            if array.offset != next || end.is_none_or(|end| end > offset) || pieces != Some(array.crc32c.len() as u64) {
+            if array.offset != next
+                || end.is_none_or(|end| end > offset)
+                || pieces != Some(array.crc32c.len() as u64)
+            {
                 return flaw(offset, &format!("array '{}' lies outside the file", array.name));
             }
             next = end.unwrap_or(next);
@@ -168,16 +181,26 @@ impl<T: DeserializeOwned> Container<T> {
         let found = self.arrays.iter().find(|array| array.name == name);
         let Some(array) = found.filter(|array| array.length == length as u64) else {
             let has = found.map_or("none".into(), |array| array.length.to_string());
-            return Err(Error::corrupt(&self.path, 0, format!("array '{name}' should have {length} numbers, has {has}")));
+            return Err(Error::corrupt(
+                &self.path,
+                0,
+                format!("array '{name}' should have {length} numbers, has {has}"),
+            ));
         };
         let mut values = vec![0f64; length];
         let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut values);
-        for (piece, &crc) in bytes.chunks_mut(PIECE).zip(&array.crc32c).enumerate().map(|(n, (bytes, crc))| ((n, bytes), crc)) {
+        for (piece, &crc) in
+            bytes.chunks_mut(PIECE).zip(&array.crc32c).enumerate().map(|(n, (bytes, crc))| ((n, bytes), crc))
+        {
             let (number, bytes) = piece;
             let at = array.offset + (number * PIECE) as u64;
             self.file.read_exact_at(bytes, at).context("read", &self.path)?;
             if crc32c::crc32c(bytes) != crc {
-                return Err(Error::corrupt(&self.path, at, format!("the checksum of '{name}' does not match")));
+                return Err(Error::corrupt(
+                    &self.path,
+                    at,
+                    format!("the checksum of '{name}' does not match"),
+                ));
             }
         }
         Ok(values)

@@ -73,8 +73,15 @@ impl Stream {
             .collect();
         let checked = blocks.iter().map(|_| AtomicBool::new(false)).collect();
         let entries = shards.iter().map(Shard::entries).sum();
-        let mut stream =
-            Stream { shards, maps, blocks, checked, lanes: Vec::new(), entries, bytes_read: AtomicU64::new(0) };
+        let mut stream = Stream {
+            shards,
+            maps,
+            blocks,
+            checked,
+            lanes: Vec::new(),
+            entries,
+            bytes_read: AtomicU64::new(0),
+        };
         stream.lanes = stream.divide();
         Ok(stream)
     }
@@ -134,7 +141,11 @@ impl Stream {
     }
 
     /// Calls `each` with some blocks, spread evenly over the split: a sample of its entries.
-    pub fn for_each_sampled(&self, most: usize, mut each: impl FnMut(&BlockView<'_>) -> Result<()>) -> Result<()> {
+    pub fn for_each_sampled(
+        &self,
+        most: usize,
+        mut each: impl FnMut(&BlockView<'_>) -> Result<()>,
+    ) -> Result<()> {
         let step = self.blocks.len().div_ceil(most.max(1)).max(1);
         for position in (0..self.blocks.len()).step_by(step) {
             self.for_each_of(position..position + 1, &mut each)?;
@@ -142,7 +153,11 @@ impl Stream {
         Ok(())
     }
 
-    fn for_each_of(&self, blocks: Range<usize>, mut each: impl FnMut(&BlockView<'_>) -> Result<()>) -> Result<()> {
+    fn for_each_of(
+        &self,
+        blocks: Range<usize>,
+        mut each: impl FnMut(&BlockView<'_>) -> Result<()>,
+    ) -> Result<()> {
         let mut visit = |position: usize, bytes: &[u8], fresh: bool| -> Result<()> {
             let (shard, number) = self.blocks[position];
             let shard = &self.shards[shard];

@@ -1,0 +1,88 @@
+//! `tenfill resume`.
+
+use super::Context;
+use super::complete::{limits, report};
+use crate::error::{Error, Result};
+use crate::run::{Every, resume};
+use crate::units;
+use crate::usage::Usage;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Go on with a run from its newest good checkpoint
+///
+/// The result has the same bits as that of a run that was never interrupted, with any number of
+/// threads. Limits may change; what would alter the meaning of the state may not.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  tenfill resume run
+  tenfill resume run --max-iterations 500 --threads 4")]
+pub(super) struct Arguments {
+    /// The run
+    run: PathBuf,
+    /// Stop after this many iterations in all
+    #[arg(long, value_name = "N")]
+    max_iterations: Option<usize>,
+    /// Stop when the train MSE is at most this; 0 switches it off
+    #[arg(long)]
+    tolerance: Option<f64>,
+    /// Stop when validation has not improved for this many iterations; 0 switches it off
+    #[arg(long, value_name = "N")]
+    patience: Option<usize>,
+    /// Checkpoint after this many iterations or this time: 10, 5m or 10,5m; 0 at the end only
+    #[arg(long, default_value = "10", value_parser = Every::parse, value_name = "N|TIME")]
+    checkpoint_every: Every,
+    /// Memory to keep to [default: 1G, or a quarter of the machine's]
+    #[arg(long, value_parser = units::parse_size)]
+    memory: Option<u64>,
+    /// Threads [default: one per core]
+    #[arg(long)]
+    threads: Option<usize>,
+    #[arg(long, hide = true)]
+    rank: Option<String>,
+    #[arg(long, hide = true)]
+    seed: Option<String>,
+    #[arg(long, hide = true)]
+    init: Option<String>,
+    #[arg(long, hide = true)]
+    algorithm: Option<String>,
+    #[arg(long, hide = true)]
+    beta: Option<String>,
+    #[arg(long, hide = true)]
+    step: Option<String>,
+    #[arg(long, hide = true)]
+    metric: Option<String>,
+}
+
+pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<ExitCode> {
+    let usage = Usage::start();
+    let fixed = [
+        ("--rank", &arguments.rank, "the factors have the rank that the run began with"),
+        ("--seed", &arguments.seed, "it chose the start, which lies behind"),
+        ("--init", &arguments.init, "it chose the start, which lies behind"),
+        ("--algorithm", &arguments.algorithm, "the search direction belongs to it"),
+        ("--beta", &arguments.beta, "the search direction belongs to it"),
+        ("--step", &arguments.step, "the search direction belongs to it"),
+        ("--metric", &arguments.metric, "gradient and direction belong to it"),
+    ];
+    for (name, given, reason) in fixed {
+        if given.is_some() {
+            let what = format!(
+                "{name} cannot change in a resumed run: {reason}; start another with complete --init"
+            );
+            return Err(Error::request(what));
+        }
+    }
+    if arguments.tolerance.is_some_and(|tolerance| !(tolerance.is_finite() && tolerance >= 0.0)) {
+        return Err(Error::request("--tolerance is negative or no number"));
+    }
+    let limits = limits(arguments.memory, arguments.threads, arguments.checkpoint_every);
+    let change = |options: &mut crate::solver::Options| {
+        options.max_iterations = arguments.max_iterations.unwrap_or(options.max_iterations);
+        options.tolerance = arguments.tolerance.unwrap_or(options.tolerance);
+        options.patience = arguments.patience.unwrap_or(options.patience);
+    };
+    let outcome = resume(&arguments.run, change, &limits, &context.control)?;
+    report(&outcome, &arguments.run, &usage, context)
+}

@@ -1,0 +1,184 @@
+//! A completed tensor: the factors, the core, and what their indices stand for.
+
+mod evaluate;
+mod lookup;
+
+pub use evaluate::{Evaluation, evaluate_file, evaluate_split};
+pub use lookup::ModeLookup;
+
+use crate::error::{Error, IoContext, Result};
+use crate::manifold::{Core, Point, Rows};
+use crate::objective::UnseenRows;
+use crate::shard::{Dataset, Labels, Mode, ModeKind, read_labels};
+use crate::storage::{Container, ContainerWriter, Disk, write_atomic};
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+
+/// What a model file says of itself.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ModelAbout {
+    /// The modes, in the user's order; label files lie beside the model.
+    pub modes: Vec<Mode>,
+    /// The name of the value.
+    pub value: String,
+    /// The ranks.
+    pub rank: Vec<usize>,
+    /// The iteration that found it.
+    pub iteration: usize,
+    /// Its error on the train entries.
+    pub train_mse: f64,
+    /// Its error on the validation entries.
+    pub validation_mse: Option<f64>,
+    /// Per mode, how many indices had no train entry: their rows mean nothing.
+    unseen: Vec<usize>,
+}
+
+/// A model that has been read, with the folder that holds its labels.
+#[derive(Debug, Clone)]
+pub struct Model {
+    /// What it says of itself.
+    pub about: ModelAbout,
+    /// The tensor: X = G x_1 U_1 ... x_D U_D.
+    pub point: Point,
+    /// Per mode, the indices without train entries, ascending.
+    pub unseen: Vec<Vec<u32>>,
+    directory: PathBuf,
+}
+
+const FILE: &str = "model.bin";
+const KIND: &str = "model";
+
+/// The indices of every mode (in the user's order) that have no train entry.
+pub fn unseen_indices(unseen: &UnseenRows, mode_order: &[usize]) -> Vec<Vec<u32>> {
+    let mut by_mode = vec![Vec::new(); mode_order.len()];
+    for (level, &mode) in mode_order.iter().enumerate() {
+        by_mode[mode] = unseen.indices(level);
+    }
+    by_mode
+}
+
+impl Model {
+    /// Copies the labels of a dataset beside the models to come, so that a model needs no dataset.
+    pub fn write_labels(disk: &dyn Disk, dataset: &Dataset, directory: &Path) -> Result<()> {
+        for mode in &dataset.manifest().modes {
+            if let ModeKind::Integers { labels } | ModeKind::Text { labels } = &mode.kind {
+                let (from, to) = (dataset.directory().join(&labels.file), directory.join(&labels.file));
+                let folder = to.parent().unwrap_or(directory);
+                disk.create_dir(folder).context("create", folder)?;
+                let bytes = std::fs::read(&from).context("read", &from)?;
+                write_atomic(disk, &to, &bytes)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes a model, replacing the one that is there.
+    pub fn write(
+        disk: &dyn Disk,
+        directory: &Path,
+        dataset: &Dataset,
+        point: &Point,
+        unseen: &[Vec<u32>],
+        (iteration, train_mse, validation_mse): (usize, f64, Option<f64>),
+    ) -> Result<()> {
+        let manifest = dataset.manifest();
+        let about = ModelAbout {
+            modes: manifest.modes.clone(),
+            value: manifest.value.clone(),
+            rank: point.ranks().to_vec(),
+            iteration,
+            train_mse,
+            validation_mse,
+            unseen: unseen.iter().map(Vec::len).collect(),
+        };
+        let mut writer = ContainerWriter::create(disk, &directory.join(FILE))?;
+        write_arrays(&mut writer, "", &point.factors, &point.core)?;
+        for (mode, indices) in unseen.iter().enumerate() {
+            let numbers: Vec<f64> = indices.iter().map(|&index| f64::from(index)).collect();
+            writer.array(format!("unseen.{mode}"), &numbers)?;
+        }
+        writer.finish(KIND, &about)
+    }
+
+    /// Reads the model of a run.
+    pub fn read(run: &Path) -> Result<Self> {
+        let directory = run.join("model");
+        let path = directory.join(FILE);
+        if !path.is_file() {
+            return Err(if run.join("config.json").is_file() {
+                Error::input(run, "the run has no model yet: let it reach its first checkpoint")
+            } else if run.exists() {
+                Error::input(run, "this is no run of tenfill (there is no model in it)")
+            } else {
+                Error::input(run, "there is no such run")
+            });
+        }
+        let container = Container::<ModelAbout>::open(&path, KIND)?;
+        let dims: Vec<usize> = container.about.modes.iter().map(|mode| mode.dim as usize).collect();
+        let (factors, core) = read_arrays(&container, "", &dims, &container.about.rank)?;
+        let mut unseen = Vec::new();
+        for (mode, &count) in container.about.unseen.iter().enumerate() {
+            let numbers = container.array(&format!("unseen.{mode}"), count)?;
+            unseen.push(numbers.into_iter().map(|number| number as u32).collect());
+        }
+        Ok(Model { about: container.about, point: Point { factors, core }, unseen, directory })
+    }
+
+    /// The labels of a mode; `None` where they follow from the index.
+    pub fn labels(&self, mode: usize) -> Result<Option<Labels>> {
+        let mode = &self.about.modes[mode];
+        match &mode.kind {
+            ModeKind::Integers { labels } | ModeKind::Text { labels } => {
+                read_labels(&self.directory, labels, mode.dim).map(Some)
+            }
+            ModeKind::Range { .. } | ModeKind::Bins(_) => Ok(None),
+        }
+    }
+
+    /// The ways from ids to indices, one per mode; ids without train entries are not found.
+    pub fn lookups(&self) -> Result<Vec<ModeLookup>> {
+        (0..self.about.modes.len())
+            .map(|mode| {
+                Ok(ModeLookup::new(
+                    &self.about.modes[mode].kind,
+                    self.about.modes[mode].dim,
+                    self.labels(mode)?,
+                ))
+            })
+            .collect()
+    }
+
+    /// Whether an index of a mode had train entries.
+    pub fn knows(&self, mode: usize, index: u32) -> bool {
+        self.unseen[mode].binary_search(&index).is_err()
+    }
+}
+
+/// Writes factors and core as arrays `PREFIXfactor.0`, ..., `PREFIXcore`.
+pub(crate) fn write_arrays(
+    writer: &mut ContainerWriter<'_>,
+    prefix: &str,
+    factors: &[Rows],
+    core: &Core,
+) -> Result<()> {
+    for (mode, rows) in factors.iter().enumerate() {
+        writer.array(format!("{prefix}factor.{mode}"), rows.as_slice())?;
+    }
+    writer.array(format!("{prefix}core"), core.as_slice())
+}
+
+/// Reads what [`write_arrays`] wrote.
+pub(crate) fn read_arrays<T: serde::de::DeserializeOwned>(
+    container: &Container<T>,
+    prefix: &str,
+    dims: &[usize],
+    ranks: &[usize],
+) -> Result<(Vec<Rows>, Core)> {
+    let mut factors = Vec::new();
+    for (mode, (&dim, &rank)) in dims.iter().zip(ranks).enumerate() {
+        let numbers = container.array(&format!("{prefix}factor.{mode}"), dim * rank)?;
+        factors.push(Rows::from_vec(dim, rank, numbers));
+    }
+    let core = container.array(&format!("{prefix}core"), ranks.iter().product())?;
+    Ok((factors, Core::from_vec(ranks, core)))
+}

@@ -1,0 +1,177 @@
+//! Everything that determines the result of a run.
+
+use crate::error::{Error, IoContext, Result};
+use crate::shard::{Dataset, Manifest};
+use crate::solver::Options;
+use crate::storage::{Disk, write_atomic};
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+
+/// Where a run starts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Init {
+    /// A random point of the paper's generator, its core scaled by least squares to the data.
+    Scaled,
+    /// The paper's generator as it is: factors and core from U\[0, 1\].
+    Uniform,
+    /// The same with normal numbers.
+    Gaussian,
+    /// The model of another run.
+    Run(PathBuf),
+}
+
+/// The metric of the search space.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum GeometryKind {
+    /// The paper's: scaled by G_d G_d^T.
+    #[default]
+    Preconditioned,
+    /// The natural metrics of the factors and the core (case S1).
+    Euclidean,
+}
+
+/// What is written to `config.json`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Config {
+    /// The version of this file.
+    pub format_version: u32,
+    /// The dataset; relative to the run where it lies inside.
+    pub dataset: PathBuf,
+    /// Identifies the dataset's content.
+    pub dataset_fingerprint: String,
+    /// One rank per mode.
+    pub rank: Vec<usize>,
+    /// Seeds the start.
+    pub seed: u64,
+    /// Where to start.
+    pub init: Init,
+    /// The metric.
+    pub geometry: GeometryKind,
+    /// The solver's options.
+    pub solver: Options,
+}
+
+const FILE: &str = "config.json";
+const VERSION: u32 = 1;
+
+impl Config {
+    /// The configuration of a new run on a dataset.
+    pub fn new(dataset: &Dataset, rank: Vec<usize>) -> Self {
+        Config {
+            format_version: VERSION,
+            dataset: dataset.directory().into(),
+            dataset_fingerprint: fingerprint(dataset.manifest()),
+            rank,
+            seed: 1,
+            init: Init::Scaled,
+            geometry: GeometryKind::default(),
+            solver: Options::default(),
+        }
+    }
+
+    /// Identifies what a checkpoint's state means: dataset, rank, start, metric, algorithm. Limits
+    /// may change between one start and the next.
+    pub fn fingerprint(&self) -> String {
+        let solver = &self.solver;
+        format!(
+            "{} {:?} {} {:?} {:?} {:?} {:?} {:?}",
+            self.dataset_fingerprint,
+            self.rank,
+            self.seed,
+            self.init,
+            self.geometry,
+            solver.algorithm,
+            solver.beta,
+            solver.step
+        )
+    }
+
+    /// Writes `config.json`.
+    pub fn write(&self, disk: &dyn Disk, run: &Path) -> Result<()> {
+        let path = run.join(FILE);
+        let text =
+            serde_json::to_string_pretty(self).map_err(std::io::Error::other).context("write", &path)?;
+        write_atomic(disk, &path, (text + "\n").as_bytes())
+    }
+
+    /// Reads the configuration of a run.
+    pub fn read(run: &Path) -> Result<Self> {
+        let path = run.join(FILE);
+        if !path.is_file() {
+            let what = if run.exists() {
+                "this is no run of tenfill (there is no config.json in it)"
+            } else {
+                "there is no such run"
+            };
+            return Err(Error::input(run, what));
+        }
+        let text = std::fs::read(&path).context("read", &path)?;
+        let wrong = |error: serde_json::Error| {
+            Error::input(&path, format!("the configuration cannot be understood: {error}"))
+        };
+        let version: serde_json::Value = serde_json::from_slice(&text).map_err(wrong)?;
+        if let Some(found) = version["format_version"].as_u64().filter(|&found| found > u64::from(VERSION)) {
+            return Err(Error::Newer { file: path, found, known: VERSION.into() });
+        }
+        serde_json::from_value(version).map_err(wrong)
+    }
+
+    /// Opens the dataset of a run, and makes sure that it is still the one the run began with.
+    pub fn open_dataset(&self, run: &Path) -> Result<Dataset> {
+        let dataset = Dataset::open(run.join(&self.dataset))?;
+        if fingerprint(dataset.manifest()) != self.dataset_fingerprint {
+            let what = "the dataset is not the one that this run began with: start a new run with complete";
+            return Err(Error::input(dataset.directory(), what));
+        }
+        Ok(dataset)
+    }
+}
+
+/// Identifies the entries and labels of a dataset, by the checksums that its manifest holds.
+fn fingerprint(manifest: &Manifest) -> String {
+    let text = serde_json::to_vec(manifest).unwrap_or_default();
+    format!("{:032x}", xxhash_rust::xxh3::xxh3_128(&text))
+}
+
+/// One rank per mode, and possible: not above the mode's dimension nor the product of the others.
+pub fn check_rank(rank: &[usize], manifest: &Manifest) -> Result<Vec<usize>> {
+    let dims = manifest.dims();
+    let rank: Vec<usize> = match rank {
+        [one] => vec![*one; dims.len()],
+        many if many.len() == dims.len() => many.to_vec(),
+        many => {
+            let names: Vec<&str> = manifest.modes.iter().map(|mode| mode.name.as_str()).collect();
+            let what =
+                format!("--rank gives {} ranks for {} modes ({})", many.len(), dims.len(), names.join(", "));
+            return Err(Error::request(what));
+        }
+    };
+    for (mode, &r) in rank.iter().enumerate() {
+        let name = &manifest.modes[mode].name;
+        let others = rank.iter().enumerate().filter(|(other, _)| *other != mode);
+        let product = others.fold(1usize, |product, (_, &r)| product.saturating_mul(r));
+        let largest = product.min(dims[mode] as usize);
+        if r == 0 {
+            return Err(Error::request(format!("the rank of {name} is 0: the least is 1")));
+        }
+        if r > dims[mode] as usize {
+            let what = format!(
+                "rank {r} of {name} is above its dimension {}: the largest that works is {largest}",
+                dims[mode]
+            );
+            return Err(Error::request(what));
+        }
+        if r > product {
+            let what = format!(
+                "rank {r} of {name} is above the product of the other ranks: the largest that works is {largest}"
+            );
+            return Err(Error::request(what));
+        }
+    }
+    if rank.iter().try_fold(1usize, |product, &r| product.checked_mul(r)).is_none_or(|size| size > 1 << 30) {
+        return Err(Error::request("the core of these ranks has more than 2^30 numbers"));
+    }
+    Ok(rank)
+}

@@ -1,0 +1,75 @@
+//! `log.jsonl`: a line per iteration, for people, plots and programs.
+
+use crate::error::{IoContext, Result};
+use crate::solver::Iteration;
+use crate::storage::{Disk, write_atomic};
+use serde::{Deserialize, Serialize};
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// One line.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LogLine {
+    /// What the solver did.
+    #[serde(flatten)]
+    pub iteration: Iteration,
+    /// The ranks.
+    pub rank: Vec<usize>,
+    /// Wall time of the run so far, restarts included.
+    pub seconds: f64,
+    /// Processor time so far, likewise.
+    pub cpu_seconds: f64,
+    /// Train entries that this iteration's passes went through, per second.
+    pub entries_per_second: f64,
+    /// Bytes of blocks read so far.
+    pub bytes_read: u64,
+    /// The largest resident size of the process.
+    pub peak_rss_bytes: u64,
+}
+
+/// The open log.
+#[derive(Debug)]
+pub struct Log {
+    file: File,
+    path: PathBuf,
+}
+
+impl Log {
+    /// Opens the log of a run, with the lines up to and including iteration `upto` kept and later
+    /// ones, which a resumed run will write again, dropped. `None` keeps nothing.
+    pub fn open(disk: &dyn Disk, run: &Path, upto: Option<usize>) -> Result<Self> {
+        let path = run.join("log.jsonl");
+        let mut kept = String::new();
+        if let Some(upto) = upto {
+            let text = if path.is_file() {
+                std::fs::read_to_string(&path).context("read", &path)?
+            } else {
+                String::new()
+            };
+            // A line that a crash cut short does not parse, and is dropped with what follows it.
+            for line in text.lines() {
+                match serde_json::from_str::<LogLine>(line) {
+                    Ok(entry) if entry.iteration.iteration <= upto => kept += &format!("{line}\n"),
+                    _ => break,
+                }
+            }
+        }
+        write_atomic(disk, &path, kept.as_bytes())?;
+        let file = OpenOptions::new().append(true).open(&path).context("open", &path)?;
+        Ok(Log { file, path })
+    }
+
+    /// Appends a line.
+    pub fn write(&mut self, line: &LogLine) -> Result<()> {
+        let mut text =
+            serde_json::to_vec(line).map_err(std::io::Error::other).context("write", &self.path)?;
+        text.push(b'\n');
+        self.file.write_all(&text).context("write", &self.path)
+    }
+
+    /// Makes the lines so far durable.
+    pub fn sync(&self) -> Result<()> {
+        self.file.sync_data().context("write", &self.path)
+    }
+}

@@ -1,0 +1,47 @@
+//! Checks a run: configuration, checkpoints, model, labels and dataset.
+
+use super::config::Config;
+use crate::checkpoint::Checkpoints;
+use crate::control::Control;
+use crate::error::Result;
+use crate::model::Model;
+use crate::shard::{Verification, verify};
+use std::path::Path;
+
+/// Reads every byte that a run depends on.
+pub fn verify_run(run: &Path, control: &Control) -> Result<Verification> {
+    let config = Config::read(run)?;
+    let mut found = verify(&run.join(&config.dataset), control)?;
+    if let Err(error) = config.open_dataset(run) {
+        found.note(error, &run.join(&config.dataset))?;
+    }
+    found.files += 1;
+    let checkpoints = Checkpoints::new(run.join("checkpoints"), config.fingerprint());
+    for iteration in checkpoints.iterations()? {
+        found.files += 1;
+        if let Err(error) = checkpoints.load(iteration) {
+            found.note(error, &run.join("checkpoints"))?;
+        }
+    }
+    let model = run.join("model");
+    found.files += 1;
+    match Model::read(run) {
+        Err(error) => found.note(error, &model)?,
+        Ok(read) => {
+            for mode in 0..read.about.modes.len() {
+                if let Err(error) = read.labels(mode) {
+                    found.note(error, &model)?;
+                }
+            }
+        }
+    }
+    for folder in [run.join("checkpoints"), model] {
+        let entries = std::fs::read_dir(&folder).into_iter().flatten().flatten();
+        found.bytes += entries
+            .filter_map(|entry| entry.metadata().ok())
+            .filter(|data| data.is_file())
+            .map(|data| data.len())
+            .sum::<u64>();
+    }
+    Ok(found)
+}
