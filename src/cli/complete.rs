@@ -1,8 +1,7 @@
 //! `tenfill complete`, and the report that `tenfill resume` shares.
 
 use super::convert::ConvertArguments;
-use super::{Context, Ranks, default_threads, parse_list};
-use crate::budget::Budget;
+use super::{Context, Ranks, parse_list};
 use crate::error::{Error, IoContext, Result};
 use crate::run::{Config, Every, GeometryKind, Init, Limits, Outcome, check_rank, complete};
 use crate::shard::Dataset;
@@ -190,11 +189,8 @@ fn start(arguments: &Arguments, is_dataset: bool, limits: &Limits, context: &Con
 }
 
 pub(super) fn limits(memory: Option<u64>, threads: Option<usize>, every: Every) -> Limits {
-    Limits {
-        memory: memory.unwrap_or_else(Budget::default_bytes),
-        threads: threads.unwrap_or_else(default_threads).max(1),
-        every,
-    }
+    let usual = Limits::default();
+    Limits { memory: memory.unwrap_or(usual.memory), threads: threads.unwrap_or(usual.threads).max(1), every }
 }
 
 /// A run directory that was made just now.

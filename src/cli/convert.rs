@@ -172,17 +172,14 @@ impl ConvertArguments {
             DuplicatesArgument::Sum => Duplicates::Sum,
         };
         Ok(ConvertOptions {
-            inputs,
             validation: self.validation,
             test: self.test,
-            output,
             read: ReadOptions {
                 format,
                 dialect: DialectRequest { delimiter: self.delimiter, header },
                 columns,
                 threads: threads.unwrap_or_else(default_threads),
-                chunk: 0,
-                scratch: PathBuf::new(),
+                ..ReadOptions::default()
             },
             split,
             seed,
@@ -191,6 +188,7 @@ impl ConvertArguments {
             temp_dir: self.temp_dir,
             skip_bad: self.skip_bad,
             force,
+            ..ConvertOptions::new(inputs, output)
         })
     }
 }

@@ -1,12 +1,10 @@
 //! `tenfill synth`.
 
-use super::{Context, Dims, Ranks, convert, default_threads, parse_list};
+use super::{Context, Dims, Ranks, convert, parse_list};
 use crate::budget::Budget;
-use crate::convert::{ConvertOptions, Duplicates, SplitRule, convert_entries};
+use crate::convert::{ConvertOptions, Duplicates, convert_entries};
 use crate::error::{Error, Result};
-use crate::ingest::columns::ColumnRequest;
-use crate::ingest::dialect::DialectRequest;
-use crate::ingest::{ReadOptions, source};
+use crate::ingest::source;
 use crate::shard::Split;
 use crate::synth::{
     Batch, Distribution, EntryFiles, Part, RatingsSpec, RatingsSynth, TuckerSpec, TuckerSynth,
@@ -179,25 +177,12 @@ pub(super) fn run(arguments: Arguments, context: &Context) -> Result<ExitCode> {
         (1..=arguments.dims.len()).map(|mode| format!("mode{mode}")).collect()
     };
     let options = ConvertOptions {
-        inputs: Vec::new(),
-        validation: Vec::new(),
-        test: Vec::new(),
-        output: arguments.output.clone(),
-        read: ReadOptions {
-            format: None,
-            dialect: DialectRequest::default(),
-            columns: ColumnRequest::default(),
-            threads: default_threads(),
-            chunk: 0,
-            scratch: PathBuf::new(),
-        },
-        split: SplitRule::Shares([1.0, 0.0, 0.0]),
         seed: arguments.seed,
         duplicates: Duplicates::Error,
         memory: arguments.memory.unwrap_or_else(Budget::default_bytes),
         temp_dir: arguments.temp_dir.clone(),
-        skip_bad: 0,
         force: arguments.force,
+        ..ConvertOptions::new(Vec::new(), &arguments.output)
     };
     let control = &context.control;
     let converted = convert_entries(&options, &names, &arguments.dims, control, |gather| {

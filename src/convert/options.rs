@@ -94,6 +94,26 @@ pub struct ConvertOptions {
     pub force: bool,
 }
 
+impl ConvertOptions {
+    /// The defaults of the command line for `inputs`, to be changed field by field.
+    pub fn new(inputs: Vec<PathBuf>, output: impl Into<PathBuf>) -> Self {
+        ConvertOptions {
+            inputs,
+            validation: Vec::new(),
+            test: Vec::new(),
+            output: output.into(),
+            read: ReadOptions::default(),
+            split: SplitRule::Shares([0.8, 0.1, 0.1]),
+            seed: 1,
+            duplicates: Duplicates::Mean,
+            memory: crate::budget::Budget::default_bytes(),
+            temp_dir: None,
+            skip_bad: 0,
+            force: false,
+        }
+    }
+}
+
 /// What a conversion did.
 #[derive(Debug, Clone)]
 pub struct Converted {

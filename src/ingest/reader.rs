@@ -42,6 +42,19 @@ pub struct ReadOptions {
     pub scratch: PathBuf,
 }
 
+impl Default for ReadOptions {
+    fn default() -> Self {
+        ReadOptions {
+            format: None,
+            dialect: DialectRequest::default(),
+            columns: ColumnRequest::default(),
+            threads: std::thread::available_parallelism().map_or(1, usize::from),
+            chunk: 256 << 10,
+            scratch: std::env::temp_dir(),
+        }
+    }
+}
+
 /// An input whose beginning has been looked at.
 pub struct Input {
     path: PathBuf,

@@ -4,7 +4,6 @@ use super::Model;
 use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::ingest::columns::{Binning, ColumnRequest};
-use crate::ingest::dialect::DialectRequest;
 use crate::ingest::{self, Cell, ModeCells, ReadOptions};
 use crate::kernel::{FactorsView, ResidualSums, naive};
 use crate::objective::{UnseenRows, residuals};
@@ -74,8 +73,6 @@ pub fn evaluate_file(model: &Model, path: &Path, threads: usize, control: &Contr
         _ => None,
     });
     let options = ReadOptions {
-        format: None,
-        dialect: DialectRequest::default(),
         columns: ColumnRequest {
             modes: Some(about.modes.iter().map(|mode| plain_column(&mode.name)).collect()),
             value: Some(plain_column(&about.value)),
@@ -83,8 +80,7 @@ pub fn evaluate_file(model: &Model, path: &Path, threads: usize, control: &Contr
             ..ColumnRequest::default()
         },
         threads,
-        chunk: 256 << 10,
-        scratch: std::env::temp_dir(),
+        ..ReadOptions::default()
     };
     let lookups = model.lookups()?;
     let rows: Vec<&[f64]> = model.point.factors.iter().map(|rows| rows.as_slice()).collect();

@@ -64,6 +64,13 @@ pub struct Limits {
     pub every: Every,
 }
 
+impl Default for Limits {
+    fn default() -> Self {
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        Limits { memory: Budget::default_bytes(), threads, every: Every::default() }
+    }
+}
+
 /// How a run ended.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outcome {
@@ -99,6 +106,7 @@ pub fn complete(
         let disk = RealDisk;
         let budget = Budget::new(limits.memory)?;
         let mut objective = open(dataset, &config, &budget, limits, control)?;
+        disk.create_dir(run).context("create", run)?;
         config.write(&disk, run)?;
         let model = run.join("model");
         disk.create_dir(&model).context("create", &model)?;

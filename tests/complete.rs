@@ -1,0 +1,218 @@
+//! `tenfill complete` and `tenfill evaluate`, as a user runs them.
+
+use assert_cmd::Command;
+use serde_json::Value;
+use std::path::Path;
+use tempfile::TempDir;
+
+fn tenfill(folder: &TempDir) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tenfill"));
+    command.current_dir(folder.path());
+    command
+}
+
+/// Runs a command that must succeed and gives the last line of its output.
+fn json(folder: &TempDir, arguments: &str) -> Value {
+    let output = tenfill(folder).args(arguments.split_whitespace()).arg("--json").output().unwrap();
+    assert!(output.status.success(), "{arguments}: {}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    serde_json::from_str(text.lines().last().unwrap()).unwrap()
+}
+
+/// Runs a command that must fail, and gives what it says.
+fn failure(folder: &TempDir, arguments: &str) -> String {
+    let output = tenfill(folder).args(arguments.split_whitespace()).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{arguments}: {said}");
+    assert_eq!(said.trim_end().lines().count(), 1, "one sentence: {said}");
+    said
+}
+
+fn read(folder: &TempDir, file: &str) -> Vec<u8> {
+    std::fs::read(folder.path().join(file)).unwrap()
+}
+
+fn log(folder: &TempDir, run: &str) -> Vec<Value> {
+    let text = String::from_utf8(read(folder, &format!("{run}/log.jsonl"))).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn folder() -> TempDir {
+    tempfile::tempdir().unwrap()
+}
+
+#[test]
+fn the_paper_small_case_is_completed() {
+    let folder = folder();
+    json(&folder, "synth -o s.tenfill --dims 200,200,200 --rank 10 --oversampling 10");
+    for init in ["scaled", "uniform"] {
+        let run = format!("run-{init}");
+        let done = json(&folder, &format!("complete s.tenfill --rank 10,10,10 -o {run} --init {init}"));
+        assert_eq!(done["stopped_by"], "tolerance");
+        let iterations = done["iterations"].as_u64().unwrap();
+        assert!(iterations <= 45, "{iterations} iterations");
+        assert!(done["train_mse"].as_f64().unwrap() <= 1e-12);
+        assert!(done["test_mse"].as_f64().unwrap() < 1e-11);
+        assert_eq!(done["validation_mse"], Value::Null);
+        let lines = log(&folder, &run);
+        assert_eq!(lines.len() as u64, iterations + 1);
+        for (number, line) in lines.iter().enumerate() {
+            assert_eq!(line["iteration"], number);
+            assert_eq!(line["passes"], 2 * number + 1, "two reads of the data per iteration");
+        }
+        let evaluated = json(&folder, &format!("evaluate {run}"));
+        assert_eq!(evaluated["mse"], done["test_mse"]);
+        let train = json(&folder, &format!("evaluate {run} --on train"))["mse"].as_f64().unwrap();
+        assert!((train / done["train_mse"].as_f64().unwrap() - 1.0).abs() < 1e-3);
+    }
+}
+
+#[test]
+fn tiny_noise_is_reached_with_full_precision() {
+    // Case S6: the noise is 1e-12 of the entries, and so is what remains.
+    let folder = folder();
+    json(&folder, "synth -o s.tenfill --dims 300,300,300 --rank 5 --oversampling 10 --noise 1e-12");
+    let done = json(&folder, "complete s.tenfill --rank 5 -o run --tolerance 1e-22 --max-iterations 150");
+    assert!(done["train_mse"].as_f64().unwrap() <= 1e-22, "{done}");
+}
+
+#[test]
+fn any_number_of_threads_and_any_memory_give_the_same_bits() {
+    let folder = folder();
+    for (name, dims, rank) in
+        [("three", "300,200,100", "4,3,5"), ("two", "300,200", "3,3"), ("four", "40,30,20,30", "2,3,2,2")]
+    {
+        json(
+            &folder,
+            &format!(
+                "synth -o {name} --dims {dims} --rank {rank} --entries 60000 --validation 0.1 --noise 0.01"
+            ),
+        );
+        for threads in [1, 2, 3, 5] {
+            json(
+                &folder,
+                &format!(
+                    "complete {name} --rank {rank} -o {name}-{threads} --threads {threads} --max-iterations 12"
+                ),
+            );
+        }
+        json(
+            &folder,
+            &format!(
+                "complete {name} --rank {rank} -o {name}-tight --memory 16M --threads 3 --max-iterations 12"
+            ),
+        );
+        let expected = read(&folder, &format!("{name}-1/model/model.bin"));
+        for other in ["2", "3", "5", "tight"] {
+            assert!(read(&folder, &format!("{name}-{other}/model/model.bin")) == expected, "{name} {other}");
+        }
+    }
+}
+
+#[test]
+fn a_raw_file_is_converted_into_the_run() {
+    let folder = folder();
+    let csv = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/ratings.csv");
+    let csv = csv.display();
+    let done = json(&folder, &format!("complete {csv} --rank 4,4,4 -o run"));
+    for field in [
+        "iterations",
+        "passes",
+        "rank",
+        "train_mse",
+        "validation_mse",
+        "test_mse",
+        "seconds",
+        "cpu_seconds",
+        "peak_anon_bytes",
+    ] {
+        assert!(!done[field].is_null(), "{field}");
+    }
+    assert_eq!(done["stopped_by"], "patience");
+    let lines = log(&folder, "run");
+    // The model is the best by validation, and not the last.
+    let best = lines.iter().map(|line| line["validation_mse"].as_f64().unwrap()).fold(f64::MAX, f64::min);
+    assert_eq!(done["validation_mse"].as_f64().unwrap(), best);
+    assert_eq!(json(&folder, "evaluate run --on validation")["mse"].as_f64().unwrap(), best);
+    assert!(json(&folder, "verify run")["ok"].as_bool().unwrap());
+    // A file with the entries of the whole set is scored as well; strangers are counted.
+    let rows = std::fs::read_to_string(csv.to_string()).unwrap();
+    std::fs::write(
+        folder.path().join("few.csv"),
+        rows.lines().take(51).collect::<Vec<_>>().join("\n") + "\n999999,1,3,946684800\n",
+    )
+    .unwrap();
+    let few = json(&folder, "evaluate run --on few.csv");
+    assert_eq!((few["entries"].as_u64(), few["unscored"].as_u64()), (Some(50), Some(1)));
+}
+
+#[test]
+fn a_warm_start_goes_on_from_another_run() {
+    let folder = folder();
+    json(&folder, "synth -o s --dims 60,50,40 --rank 3 --oversampling 10");
+    json(&folder, "complete s --rank 3 -o cold --max-iterations 15");
+    let warm = json(&folder, "complete s --rank 3 -o warm --init cold --max-iterations 0");
+    let last = log(&folder, "cold").pop().unwrap();
+    let (ours, theirs) = (warm["train_mse"].as_f64().unwrap(), last["train_mse"].as_f64().unwrap());
+    assert_eq!(ours, theirs);
+}
+
+#[test]
+fn what_cannot_be_done_is_said_in_one_sentence() {
+    let folder = folder();
+    json(&folder, "synth -o s --dims 60,50,4 --rank 2 --entries 3000");
+    for (arguments, what) in [
+        (
+            "complete s --rank 5,5,5 -o run",
+            "rank 5 of mode3 is above its dimension 4: the largest that works is 4",
+        ),
+        (
+            "complete s --rank 30,5,4 -o run",
+            "rank 30 of mode1 is above the product of the other ranks: the largest that works is 20",
+        ),
+        ("complete s --rank 2,2 -o run", "--rank gives 2 ranks for 3 modes (mode1, mode2, mode3)"),
+        ("complete s --rank 0 -o run", "the least is 1"),
+        ("complete nothing --rank 2 -o run", "no such file"),
+        ("complete s --rank 2 -o run --memory 1M", "--memory 1.0 MB is too small"),
+        ("complete s --rank 2 -o run --init nowhere", "there is no such run"),
+        ("complete s --rank 2 -o run --tolerance=-1", "--tolerance -1 is negative"),
+        ("evaluate nowhere", "there is no such run"),
+        ("resume nowhere", "there is no such run"),
+        ("resume s", "this is no run"),
+    ] {
+        let said = failure(&folder, arguments);
+        assert!(said.contains(what), "{arguments}: {said}");
+        assert!(!folder.path().join("run").exists(), "{arguments} left a run behind");
+    }
+    json(&folder, "complete s --rank 2 -o run --max-iterations 2");
+    let said = failure(&folder, "complete s --rank 2 -o run");
+    assert!(said.contains("resume") && said.contains("--force"), "{said}");
+    json(&folder, "complete s --rank 2 -o run --max-iterations 3 --force");
+    let said = failure(&folder, "evaluate run --on validation");
+    assert!(said.contains("no validation entries"), "{said}");
+}
+
+#[test]
+fn a_budget_that_is_too_small_names_the_number_that_suffices() {
+    let folder = folder();
+    json(&folder, "synth -o s --dims 100000,90000,10 --rank 8,8,4 --entries 200000");
+    let said = failure(&folder, "complete s --rank 8,8,4 -o run --memory 40M --max-iterations 2");
+    let needed: f64 = said.split("needs ").nth(1).unwrap().split(" MB").next().unwrap().parse().unwrap();
+    // It rounds, so give it one more.
+    json(&folder, &format!("complete s --rank 8,8,4 -o run --memory {}M --max-iterations 2", needed + 1.0));
+    let told = json(&folder, "inspect s --rank 8,8,4")["least_memory_bytes"].as_f64().unwrap();
+    assert!((told / (needed * 1048576.0) - 1.0).abs() < 0.02);
+}
+
+#[test]
+fn constant_values_and_empty_slices_work() {
+    let folder = folder();
+    let rows: Vec<String> = (0..300).map(|n| format!("{} {} 2.5", n % 30 + 1, n / 30 * 2 + 1)).collect();
+    std::fs::write(folder.path().join("c.tns"), rows.join("\n")).unwrap();
+    let output =
+        tenfill(&folder).args("complete c.tns --rank 1 -o run --split none".split(' ')).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains("all train values are 2.5"), "{said}");
+    assert!(said.contains("9 of 19 rows of mode2 have no train entries"), "{said}");
+}
