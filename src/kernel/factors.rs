@@ -23,14 +23,29 @@ impl<'a> FactorsView<'a> {
     /// Where the lengths do not fit together: shapes come from the caller, never from a file.
     pub fn new(ranks: &[usize], rows: &[&'a [f64]], core: &'a [f64]) -> Self {
         let order = ranks.len();
-        assert!((MIN_ORDER..=MAX_ORDER).contains(&order), "order {order} is not supported");
+        assert!(
+            (MIN_ORDER..=MAX_ORDER).contains(&order),
+            "order {order} is not supported"
+        );
         assert_eq!(rows.len(), order, "as many factors as ranks");
-        assert_eq!(core.len(), ranks.iter().product::<usize>(), "the core has the shape of the ranks");
-        let mut view =
-            FactorsView { order, ranks: [0; MAX_ORDER], rows: [&[]; MAX_ORDER], core };
+        assert_eq!(
+            core.len(),
+            ranks.iter().product::<usize>(),
+            "the core has the shape of the ranks"
+        );
+        let mut view = FactorsView {
+            order,
+            ranks: [0; MAX_ORDER],
+            rows: [&[]; MAX_ORDER],
+            core,
+        };
         for level in 0..order {
             assert!(ranks[level] > 0, "ranks are positive");
-            assert_eq!(rows[level].len() % ranks[level], 0, "level {level} has whole rows");
+            assert_eq!(
+                rows[level].len() % ranks[level],
+                0,
+                "level {level} has whole rows"
+            );
             view.ranks[level] = ranks[level];
             view.rows[level] = rows[level];
         }
@@ -71,9 +86,17 @@ impl<'a> FactorsView<'a> {
 
     /// Panics unless `other` has the same shape.
     pub(super) fn assert_same_shape(&self, other: &FactorsView<'_>) {
-        assert_eq!(self.ranks(), other.ranks(), "point and direction have the same ranks");
+        assert_eq!(
+            self.ranks(),
+            other.ranks(),
+            "point and direction have the same ranks"
+        );
         for level in 0..self.order {
-            assert_eq!(self.rows[level].len(), other.rows[level].len(), "level {level} differs");
+            assert_eq!(
+                self.rows[level].len(),
+                other.rows[level].len(),
+                "level {level} differs"
+            );
         }
     }
 }

@@ -32,13 +32,40 @@ pub fn gradient(
     workspace: &mut Workspace,
 ) {
     let ranks = factors.ranks();
-    assert_eq!(block.order, ranks.len(), "block and factors have the same order");
-    assert!(sums.rows.iter().map(|rows| rows.rank).eq(ranks.iter().copied()), "sums fit factors");
+    assert_eq!(
+        block.order,
+        ranks.len(),
+        "block and factors have the same order"
+    );
+    assert!(
+        sums.rows
+            .iter()
+            .map(|rows| rows.rank)
+            .eq(ranks.iter().copied()),
+        "sums fit factors"
+    );
+    for level in 1..ranks.len() {
+        assert_eq!(sums.range(level), 0..factors.dim(level), "sums fit factors");
+    }
+    let slices = sums.range(0);
+    for node in 0..block.ids[0].len() {
+        // Sums have room behind their last row, so a wrong slice might go unnoticed below.
+        let slice = block.ids[0].get(node) as usize;
+        assert!(
+            slices.contains(&slice),
+            "slice {slice} is not in this lane's {slices:?}"
+        );
+    }
     workspace.contracted.resize(ranks, 1);
     workspace.adjoint.resize(ranks, 1);
     workspace.decoded.prepare(block);
     sums.entries += block.entries as u64;
-    dispatch::run(Task { block, factors, sums, workspace });
+    dispatch::run(Task {
+        block,
+        factors,
+        sums,
+        workspace,
+    });
 }
 
 /// All that the kernel works on.
@@ -52,14 +79,40 @@ struct Task<'t> {
 impl Job for Task<'_> {
     #[inline(always)]
     fn run<M: Arithmetic>(self) {
-        let Task { block, factors, sums, workspace } = self;
-        let Workspace { contracted, adjoint, decoded, .. } = workspace;
-        let nodes = Nodes::<M> { factors, sums, contracted, adjoint, arithmetic: PhantomData };
+        let Task {
+            block,
+            factors,
+            sums,
+            workspace,
+        } = self;
+        let Workspace {
+            contracted,
+            adjoint,
+            decoded,
+            ..
+        } = workspace;
+        let nodes = Nodes::<M> {
+            factors,
+            sums,
+            contracted,
+            adjoint,
+            arithmetic: PhantomData,
+        };
         match inner_ranks(factors.ranks()) {
             Some(ranks) => {
                 let ends = rows_end(factors);
                 let rows = inner_rows(factors, &ends);
-                walk(block, block.order - 2, &mut Inner { block, ranks, rows, nodes, decoded });
+                walk(
+                    block,
+                    block.order - 2,
+                    &mut Inner {
+                        block,
+                        ranks,
+                        rows,
+                        nodes,
+                        decoded,
+                    },
+                );
             }
             None => walk(block, block.order - 1, &mut AnyRank { block, nodes }),
         }
@@ -111,8 +164,19 @@ impl<M: Arithmetic> Pass for Inner<'_, M> {
     #[inline(always)]
     fn run(&mut self, nodes: Range<usize>) {
         let first = self.block.order - 2;
-        let Nodes { factors, sums, contracted, adjoint, .. } = &mut self.nodes;
-        let GradientSums { core, rows, squares, .. } = &mut **sums;
+        let Nodes {
+            factors,
+            sums,
+            contracted,
+            adjoint,
+            ..
+        } = &mut self.nodes;
+        let GradientSums {
+            core,
+            rows,
+            squares,
+            ..
+        } = &mut **sums;
         let (sums1, sums2) = rows.split_at_mut(first + 1);
         dispatch::run_for_ranks(
             self.ranks,
@@ -149,7 +213,13 @@ impl<M: Arithmetic> Pass for AnyRank<'_, M> {
     #[inline(always)]
     fn run(&mut self, entries: Range<usize>) {
         let last = self.block.order - 1;
-        let Nodes { factors, sums, contracted, adjoint, .. } = &mut self.nodes;
+        let Nodes {
+            factors,
+            sums,
+            contracted,
+            adjoint,
+            ..
+        } = &mut self.nodes;
         let contracted = contracted.get(factors.core(), last);
         let adjoint = adjoint.below(last - 1);
         for entry in entries {

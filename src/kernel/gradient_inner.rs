@@ -26,7 +26,9 @@ pub(super) struct GradientInner<'b> {
 
 impl RankJob for GradientInner<'_> {
     #[inline(always)]
-    fn run<M: Arithmetic, const R1: usize, const P1: usize, const R2: usize, const P2: usize>(self) {
+    fn run<M: Arithmetic, const R1: usize, const P1: usize, const R2: usize, const P2: usize>(
+        self,
+    ) {
         let matrix = Matrix::new(self.contracted, self.sums1.rank, self.sums2.rank);
         let mut buffers = Buffers::<P1, P2> {
             rows1: self.rows[0],
@@ -80,7 +82,14 @@ fn flat<M: Arithmetic, const R1: usize, const P1: usize, const R2: usize, const 
 }
 
 #[inline(always)]
-fn together<M: Arithmetic, const R1: usize, const P1: usize, const R2: usize, const P2: usize, const N: usize>(
+fn together<
+    M: Arithmetic,
+    const R1: usize,
+    const P1: usize,
+    const R2: usize,
+    const P2: usize,
+    const N: usize,
+>(
     matrix: &Matrix<P1, P2>,
     buffers: &mut Buffers<'_, P1, P2>,
     ids1: &[u32; N],
@@ -110,7 +119,12 @@ fn together<M: Arithmetic, const R1: usize, const P1: usize, const R2: usize, co
             ev[n][b] = e * v[n][b];
         }
         add_to_row::<M, P2>(buffers.d2, ids2[n] as usize * matrix.r2, e, &cu[n]);
-        add_to_row::<M, P1>(buffers.d1, (ids1[n] as usize - buffers.first1) * matrix.r1, e, &cv[n]);
+        add_to_row::<M, P1>(
+            buffers.d1,
+            (ids1[n] as usize - buffers.first1) * matrix.r1,
+            e,
+            &cv[n],
+        );
     }
     for a in 0..R1 {
         let mut row = buffers.outer[a];
@@ -149,7 +163,12 @@ fn fibres<M: Arithmetic, const R1: usize, const P1: usize, const R2: usize, cons
         for b in 0..R2 {
             axpy_row::<M, P1>(ev[b], &matrix.columns[b], &mut cv);
         }
-        add_to_row::<M, P1>(buffers.d1, (id1 as usize - buffers.first1) * matrix.r1, 1.0, &cv);
+        add_to_row::<M, P1>(
+            buffers.d1,
+            (id1 as usize - buffers.first1) * matrix.r1,
+            1.0,
+            &cv,
+        );
         for a in 0..R1 {
             axpy_row::<M, P2>(u[a], &ev, &mut buffers.outer[a]);
         }

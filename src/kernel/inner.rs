@@ -39,7 +39,12 @@ impl<const P1: usize, const P2: usize> Matrix<P1, P2> {
                 columns[b][a] = rows[a][b];
             }
         }
-        Matrix { rows, columns, r1, r2 }
+        Matrix {
+            rows,
+            columns,
+            r1,
+            r2,
+        }
     }
 }
 
@@ -82,11 +87,15 @@ impl Columns<'_> {
     #[inline(always)]
     pub(super) fn fibres(&self) -> impl Iterator<Item = (u32, &[u32], &[f64])> {
         let mut from = 0;
-        self.ends.unwrap_or(&[]).iter().zip(self.ids1).map(move |(&end, &id1)| {
-            let fibre = from..usize::from(end) - self.start;
-            from = fibre.end;
-            (id1, &self.ids2[fibre.clone()], &self.values[fibre])
-        })
+        self.ends
+            .unwrap_or(&[])
+            .iter()
+            .zip(self.ids1)
+            .map(move |(&end, &id1)| {
+                let fibre = from..usize::from(end) - self.start;
+                from = fibre.end;
+                (id1, &self.ids2[fibre.clone()], &self.values[fibre])
+            })
     }
 }
 
@@ -132,13 +141,18 @@ impl<'b> Rows<'b> {
         match rows.first_chunk() {
             Some(row) => row,
             // Fewer than P <= MAX_RANK numbers are left: with the zeros there are enough.
-            None => self.end[MAX_RANK - rows.len()..].first_chunk().expect("zeros follow"),
+            None => self.end[MAX_RANK - rows.len()..]
+                .first_chunk()
+                .expect("zeros follow"),
         }
     }
 
     /// Row `ids[n]` for every n. (A loop: `array::map` is not reliably inlined.)
     #[inline(always)]
-    pub(super) fn get_all<const P: usize, const N: usize>(&self, ids: &[u32; N]) -> [&'b [f64; P]; N] {
+    pub(super) fn get_all<const P: usize, const N: usize>(
+        &self,
+        ids: &[u32; N],
+    ) -> [&'b [f64; P]; N] {
         let mut rows = [&[0.0; P]; N];
         for n in 0..N {
             rows[n] = self.get(ids[n]);
@@ -155,6 +169,8 @@ pub(super) fn add_to_row<M: Arithmetic, const P: usize>(
     a: f64,
     x: &[f64; P],
 ) {
-    let row = sums[start..].first_chunk_mut().expect("room behind the last row");
+    let row = sums[start..]
+        .first_chunk_mut()
+        .expect("room behind the last row");
     axpy_row::<M, P>(a, x, row);
 }

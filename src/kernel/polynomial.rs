@@ -30,7 +30,11 @@ impl LinePolynomial {
     /// Zero, for tensors of `order` modes.
     pub fn new(order: usize) -> Self {
         assert!(order <= MAX_ORDER, "order {order} is not supported");
-        LinePolynomial { order, coefficients: [0.0; MAX_COEFFICIENTS], entries: 0 }
+        LinePolynomial {
+            order,
+            coefficients: [0.0; MAX_COEFFICIENTS],
+            entries: 0,
+        }
     }
 
     /// The 2 D + 3 coefficients, that of s^0 first.
@@ -45,7 +49,10 @@ impl LinePolynomial {
 
     /// The sum of (X(s) - y)^2 at a step s.
     pub fn at(&self, s: f64) -> f64 {
-        self.coefficients().iter().rev().fold(0.0, |sum, coefficient| sum * s + coefficient)
+        self.coefficients()
+            .iter()
+            .rev()
+            .fold(0.0, |sum, coefficient| sum * s + coefficient)
     }
 
     /// Adds the polynomial of other entries.
@@ -83,14 +90,27 @@ pub fn line_polynomial(
     sum: &mut LinePolynomial,
     workspace: &mut Workspace,
 ) {
-    assert_eq!(block.order, point.order(), "block and factors have the same order");
-    assert_eq!(block.order, sum.order, "block and polynomial have the same order");
+    assert_eq!(
+        block.order,
+        point.order(),
+        "block and factors have the same order"
+    );
+    assert_eq!(
+        block.order, sum.order,
+        "block and polynomial have the same order"
+    );
     point.assert_same_shape(direction);
     workspace.changed.resize(point.ranks(), block.order + 2);
     // Blocks are summed on their own first: fewer numbers are added to a large sum.
     let mut block_sum = LinePolynomial::new(block.order);
     let coefficients = &mut workspace.changed;
-    dispatch::run(Task { block, point, direction, sum: &mut block_sum, coefficients });
+    dispatch::run(Task {
+        block,
+        point,
+        direction,
+        sum: &mut block_sum,
+        coefficients,
+    });
     sum.add(&block_sum);
 }
 
@@ -108,7 +128,14 @@ impl Job for Task<'_> {
     #[inline(always)]
     fn run<M: Arithmetic>(self) {
         let depth = self.block.order - 1;
-        walk(self.block, depth, &mut Line::<M> { task: self, arithmetic: PhantomData });
+        walk(
+            self.block,
+            depth,
+            &mut Line::<M> {
+                task: self,
+                arithmetic: PhantomData,
+            },
+        );
     }
 }
 
@@ -120,7 +147,12 @@ struct Line<'t, M> {
 impl<M: Arithmetic> Pass for Line<'_, M> {
     #[inline(always)]
     fn open(&mut self, level: usize, index: usize) {
-        let Task { point, direction, coefficients, .. } = &mut self.task;
+        let Task {
+            point,
+            direction,
+            coefficients,
+            ..
+        } = &mut self.task;
         let (u, xi) = (point.row(level, index), direction.row(level, index));
         let (above, below) = coefficients.pair(&[], level);
         let size: usize = point.ranks()[level..].iter().product();
@@ -130,7 +162,11 @@ impl<M: Arithmetic> Pass for Line<'_, M> {
             (0, _) => direction.core(),
             _ => &above[k * size..][..size],
         };
-        for (k, below) in below.chunks_exact_mut(size / u.len()).take(level + 3).enumerate() {
+        for (k, below) in below
+            .chunks_exact_mut(size / u.len())
+            .take(level + 3)
+            .enumerate()
+        {
             below.fill(0.0);
             if k < level + 2 {
                 contract::<M>(u, above(k), below);
@@ -143,7 +179,13 @@ impl<M: Arithmetic> Pass for Line<'_, M> {
 
     #[inline(always)]
     fn run(&mut self, entries: Range<usize>) {
-        let Task { block, point, direction, coefficients, sum } = &mut self.task;
+        let Task {
+            block,
+            point,
+            direction,
+            coefficients,
+            sum,
+        } = &mut self.task;
         let last = block.order - 1;
         let contracted = coefficients.get(&[], last);
         let degree = block.order + 1;

@@ -28,7 +28,11 @@ pub fn residual(
     sums: &mut ResidualSums,
     workspace: &mut Workspace,
 ) {
-    assert_eq!(block.order, factors.order(), "block and factors have the same order");
+    assert_eq!(
+        block.order,
+        factors.order(),
+        "block and factors have the same order"
+    );
     if inner_ranks(factors.ranks()).is_none() {
         return for_each_prediction(block, factors, workspace, |_, value, prediction| {
             sums.add_entry(prediction - value);
@@ -36,7 +40,12 @@ pub fn residual(
     }
     workspace.contracted.resize(factors.ranks(), 1);
     workspace.decoded.prepare(block);
-    dispatch::run(Fast { block, factors, sums, workspace });
+    dispatch::run(Fast {
+        block,
+        factors,
+        sums,
+        workspace,
+    });
 }
 
 /// [`residual`] of the entries whose indices the model has seen; the others are only counted.
@@ -75,9 +84,18 @@ pub fn for_each_prediction(
     workspace: &mut Workspace,
     each: impl FnMut(&[u32], f64, f64),
 ) {
-    assert_eq!(block.order, factors.order(), "block and factors have the same order");
+    assert_eq!(
+        block.order,
+        factors.order(),
+        "block and factors have the same order"
+    );
     workspace.contracted.resize(factors.ranks(), 1);
-    dispatch::run(Each { block, factors, each, contracted: &mut workspace.contracted });
+    dispatch::run(Each {
+        block,
+        factors,
+        each,
+        contracted: &mut workspace.contracted,
+    });
 }
 
 impl ResidualSums {
@@ -102,7 +120,15 @@ impl<F: FnMut(&[u32], f64, f64)> Job for Each<'_, F> {
     fn run<M: Arithmetic>(self) {
         let depth = self.block.order - 1;
         let indices = [0; MAX_ORDER];
-        walk(self.block, depth, &mut EachPass::<F, M> { job: self, indices, arithmetic: PhantomData });
+        walk(
+            self.block,
+            depth,
+            &mut EachPass::<F, M> {
+                job: self,
+                indices,
+                arithmetic: PhantomData,
+            },
+        );
     }
 }
 
@@ -123,7 +149,12 @@ impl<F: FnMut(&[u32], f64, f64), M: Arithmetic> Pass for EachPass<'_, F, M> {
 
     #[inline(always)]
     fn run(&mut self, entries: Range<usize>) {
-        let Each { block, factors, each, contracted } = &mut self.job;
+        let Each {
+            block,
+            factors,
+            each,
+            contracted,
+        } = &mut self.job;
         let last = block.order - 1;
         let contracted = contracted.get(factors.core(), last);
         for entry in entries {
@@ -149,12 +180,29 @@ struct Fast<'t> {
 impl Job for Fast<'_> {
     #[inline(always)]
     fn run<M: Arithmetic>(self) {
-        let Fast { block, factors, sums, workspace } = self;
-        let Workspace { contracted, decoded, .. } = workspace;
+        let Fast {
+            block,
+            factors,
+            sums,
+            workspace,
+        } = self;
+        let Workspace {
+            contracted,
+            decoded,
+            ..
+        } = workspace;
         let end = rows_end(factors);
         let rows = inner_rows(factors, &end);
         let arithmetic = PhantomData::<M>;
-        let mut pass = FastPass { block, factors, rows, contracted, decoded, sums, arithmetic };
+        let mut pass = FastPass {
+            block,
+            factors,
+            rows,
+            contracted,
+            decoded,
+            sums,
+            arithmetic,
+        };
         walk(block, block.order - 2, &mut pass);
     }
 }
@@ -179,9 +227,16 @@ impl<M: Arithmetic> Pass for FastPass<'_, M> {
     #[inline(always)]
     fn run(&mut self, nodes: Range<usize>) {
         let columns = self.decoded.decode(self.block, nodes);
-        let contracted = self.contracted.get(self.factors.core(), self.block.order - 2);
+        let contracted = self
+            .contracted
+            .get(self.factors.core(), self.block.order - 2);
         let ranks = self.rows.map(|rows| rows.rank);
-        let job = ResidualInner { columns, contracted, rows: self.rows, sums: self.sums };
+        let job = ResidualInner {
+            columns,
+            contracted,
+            rows: self.rows,
+            sums: self.sums,
+        };
         dispatch::run_for_ranks(ranks, job);
     }
 
@@ -199,7 +254,9 @@ struct ResidualInner<'b> {
 
 impl RankJob for ResidualInner<'_> {
     #[inline(always)]
-    fn run<M: Arithmetic, const R1: usize, const P1: usize, const R2: usize, const P2: usize>(self) {
+    fn run<M: Arithmetic, const R1: usize, const P1: usize, const R2: usize, const P2: usize>(
+        self,
+    ) {
         let [rows1, rows2] = self.rows;
         let matrix: [[f64; P2]; P1] = padded_rows(self.contracted, rows2.rank);
         let mut sums = ResidualSums::default();
@@ -214,9 +271,15 @@ impl RankJob for ResidualInner<'_> {
                 }
             }
         } else {
-            let Columns { ids1, ids2, values, .. } = self.columns;
+            let Columns {
+                ids1, ids2, values, ..
+            } = self.columns;
             for ((&id1, &id2), &value) in ids1.iter().zip(ids2).zip(values) {
-                add(&product::<M, R1, P1, P2>(&matrix, rows1.get(id1)), id2, value);
+                add(
+                    &product::<M, R1, P1, P2>(&matrix, rows1.get(id1)),
+                    id2,
+                    value,
+                );
             }
         }
         self.sums.add(&sums);

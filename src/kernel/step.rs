@@ -33,13 +33,23 @@ pub fn step(
     workspace: &mut Workspace,
 ) {
     let ranks = point.ranks();
-    assert_eq!(block.order, ranks.len(), "block and factors have the same order");
+    assert_eq!(
+        block.order,
+        ranks.len(),
+        "block and factors have the same order"
+    );
     point.assert_same_shape(direction);
     workspace.contracted.resize(ranks, 1);
     workspace.changed.resize(ranks, 1);
     workspace.decoded.prepare(block);
     sums.entries += block.entries as u64;
-    dispatch::run(Task { block, point, direction, sums, workspace });
+    dispatch::run(Task {
+        block,
+        point,
+        direction,
+        sums,
+        workspace,
+    });
 }
 
 /// All that the kernel works on.
@@ -54,15 +64,40 @@ struct Task<'t> {
 impl Job for Task<'_> {
     #[inline(always)]
     fn run<M: Arithmetic>(self) {
-        let Task { block, point, direction, sums, workspace } = self;
-        let Workspace { contracted, changed, decoded, .. } = workspace;
-        let nodes = Nodes::<M> { point, direction, contracted, changed, arithmetic: PhantomData };
+        let Task {
+            block,
+            point,
+            direction,
+            sums,
+            workspace,
+        } = self;
+        let Workspace {
+            contracted,
+            changed,
+            decoded,
+            ..
+        } = workspace;
+        let nodes = Nodes::<M> {
+            point,
+            direction,
+            contracted,
+            changed,
+            arithmetic: PhantomData,
+        };
         match inner_ranks(point.ranks()) {
             Some(ranks) => {
                 let ends = [point, direction].map(rows_end);
                 let rows = inner_rows(point, &ends[0]);
                 let changes = inner_rows(direction, &ends[1]);
-                let mut pass = Inner { block, ranks, rows, changes, nodes, sums, decoded };
+                let mut pass = Inner {
+                    block,
+                    ranks,
+                    rows,
+                    changes,
+                    nodes,
+                    sums,
+                    decoded,
+                };
                 walk(block, block.order - 2, &mut pass);
             }
             None => walk(block, block.order - 1, &mut AnyRank { block, nodes, sums }),
@@ -82,7 +117,10 @@ struct Nodes<'t, M> {
 impl<M: Arithmetic> Nodes<'_, M> {
     #[inline(always)]
     fn open(&mut self, level: usize, index: usize) {
-        let (u, xi) = (self.point.row(level, index), self.direction.row(level, index));
+        let (u, xi) = (
+            self.point.row(level, index),
+            self.direction.row(level, index),
+        );
         let (above, below) = self.contracted.pair(self.point.core(), level);
         let (changed_above, changed_below) = self.changed.pair(self.direction.core(), level);
         contract::<M>(u, above, below);
@@ -111,7 +149,13 @@ impl<M: Arithmetic> Pass for Inner<'_, M> {
     #[inline(always)]
     fn run(&mut self, nodes: Range<usize>) {
         let first = self.block.order - 2;
-        let Nodes { point, direction, contracted, changed, .. } = &self.nodes;
+        let Nodes {
+            point,
+            direction,
+            contracted,
+            changed,
+            ..
+        } = &self.nodes;
         dispatch::run_for_ranks(
             self.ranks,
             StepInner {
@@ -145,7 +189,13 @@ impl<M: Arithmetic> Pass for AnyRank<'_, M> {
     #[inline(always)]
     fn run(&mut self, entries: Range<usize>) {
         let last = self.block.order - 1;
-        let Nodes { point, direction, contracted, changed, .. } = &self.nodes;
+        let Nodes {
+            point,
+            direction,
+            contracted,
+            changed,
+            ..
+        } = &self.nodes;
         let contracted = contracted.get(point.core(), last);
         let changed = changed.get(direction.core(), last);
         for entry in entries {

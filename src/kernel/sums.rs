@@ -17,7 +17,11 @@ pub(super) struct RowSums {
 
 impl RowSums {
     fn new(range: Range<usize>, rank: usize) -> Self {
-        RowSums { first: range.start, rank, data: vec![0.0; range.len() * rank + MAX_RANK] }
+        RowSums {
+            first: range.start,
+            rank,
+            data: vec![0.0; range.len() * rank + MAX_RANK],
+        }
     }
 
     fn rows(&self) -> &[f64] {
@@ -58,9 +62,15 @@ impl GradientSums {
     /// Where the shapes do not fit together.
     pub fn new(dims: &[usize], ranks: &[usize], slices: Range<usize>) -> Self {
         let order = dims.len();
-        assert!((MIN_ORDER..=MAX_ORDER).contains(&order), "order {order} is not supported");
+        assert!(
+            (MIN_ORDER..=MAX_ORDER).contains(&order),
+            "order {order} is not supported"
+        );
         assert_eq!(ranks.len(), order, "as many ranks as dimensions");
-        assert!(slices.start <= slices.end && slices.end <= dims[0], "slices {slices:?} exist");
+        assert!(
+            slices.start <= slices.end && slices.end <= dims[0],
+            "slices {slices:?} exist"
+        );
         let rows = (dims.iter().zip(ranks).enumerate())
             .map(|(level, (&n, &rank))| {
                 let range = if level == 0 { slices.clone() } else { 0..n };
@@ -68,7 +78,12 @@ impl GradientSums {
             })
             .collect();
         let core = vec![0.0; ranks.iter().product()];
-        GradientSums { squares: 0.0, entries: 0, core, rows }
+        GradientSums {
+            squares: 0.0,
+            entries: 0,
+            core,
+            rows,
+        }
     }
 
     /// Sets all sums to zero, keeping the memory.
@@ -121,7 +136,8 @@ impl GradientSums {
         self.entries += other.entries;
         add(&mut self.core, &other.core);
         for (to, from) in self.rows.iter_mut().zip(&other.rows) {
-            let start = (from.first.checked_sub(to.first)).expect("the slices lie within") * to.rank;
+            let start =
+                (from.first.checked_sub(to.first)).expect("the slices lie within") * to.rank;
             let from = from.rows();
             let end = to.rows().len();
             add(&mut to.data[..end][start..][..from.len()], from);

@@ -60,7 +60,9 @@ impl OwnedBlock {
         for entry in indices.chunks_exact(order) {
             // The first level where this entry leaves the path of the one before.
             let differs = previous.map_or(0, |previous| {
-                (0..order).find(|&level| previous[level] != entry[level]).unwrap_or(order - 1)
+                (0..order)
+                    .find(|&level| previous[level] != entry[level])
+                    .unwrap_or(order - 1)
             });
             for level in differs.min(flat_from)..order {
                 nodes[level].push(entry[level]);
@@ -74,7 +76,10 @@ impl OwnedBlock {
             }
             previous = Some(entry);
         }
-        let ids = nodes.into_iter().map(|ids| encode_ids(ids, short)).collect();
+        let ids = nodes
+            .into_iter()
+            .map(|ids| encode_ids(ids, short))
+            .collect();
         let mut block = OwnedBlock {
             order,
             flat_from,
@@ -91,7 +96,10 @@ impl OwnedBlock {
                 block.table = values.to_vec();
                 block.table.sort_by(f64::total_cmp);
                 block.table.dedup();
-                assert!(block.table.len() <= 256, "at most 256 distinct values have codes");
+                assert!(
+                    block.table.len() <= 256,
+                    "at most 256 distinct values have codes"
+                );
                 let code = |v: &f64| block.table.partition_point(|t| t < v) as u8;
                 block.codes = values.iter().map(code).collect();
             }
@@ -113,7 +121,10 @@ impl OwnedBlock {
             ends[level] = &self.ends[level];
         }
         let values = match self.kind {
-            ValueKind::Codes => Values::Codes { table: &self.table, codes: &self.codes },
+            ValueKind::Codes => Values::Codes {
+                table: &self.table,
+                codes: &self.codes,
+            },
             ValueKind::F32 => Values::F32(&self.singles),
             ValueKind::F64 => Values::F64(&self.doubles),
         };
@@ -177,8 +188,16 @@ impl OwnedFactors {
     /// Numbers uniform in \[-0.5, 0.5).
     pub fn random(dims: &[usize], ranks: &[usize], random: &mut Random) -> Self {
         let mut numbers = |count: usize| (0..count).map(|_| random.unit() - 0.5).collect();
-        let rows = dims.iter().zip(ranks).map(|(n, r)| numbers(n * r)).collect();
-        OwnedFactors { ranks: ranks.to_vec(), rows, core: numbers(ranks.iter().product()) }
+        let rows = dims
+            .iter()
+            .zip(ranks)
+            .map(|(n, r)| numbers(n * r))
+            .collect();
+        OwnedFactors {
+            ranks: ranks.to_vec(),
+            rows,
+            core: numbers(ranks.iter().product()),
+        }
     }
 
     /// The view that kernels read.

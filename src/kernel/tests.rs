@@ -17,8 +17,9 @@ struct Problem {
 
 /// Sorted distinct entries, row by row.
 fn random_entries(dims: &[usize], count: usize, random: &mut Random) -> Vec<Vec<u32>> {
-    let mut entries: Vec<Vec<u32>> =
-        (0..count).map(|_| dims.iter().map(|&n| random.below(n) as u32).collect()).collect();
+    let mut entries: Vec<Vec<u32>> = (0..count)
+        .map(|_| dims.iter().map(|&n| random.below(n) as u32).collect())
+        .collect();
     entries.sort_unstable();
     entries.dedup();
     entries
@@ -34,9 +35,18 @@ fn make_blocks(
 ) -> Vec<OwnedBlock> {
     (entries.chunks(per_block))
         .map(|chunk| {
-            let values: Vec<f64> =
-                chunk.iter().map(|_| random.below(200) as f64 / 16.0 - 6.0).collect();
-            OwnedBlock::new(chunk[0].len(), flat_from, &chunk.concat(), &values, kind, short)
+            let values: Vec<f64> = chunk
+                .iter()
+                .map(|_| random.below(200) as f64 / 16.0 - 6.0)
+                .collect();
+            OwnedBlock::new(
+                chunk[0].len(),
+                flat_from,
+                &chunk.concat(),
+                &values,
+                kind,
+                short,
+            )
         })
         .collect()
 }
@@ -55,7 +65,12 @@ impl Problem {
     fn new(dims: &[usize], ranks: &[usize], blocks: Vec<OwnedBlock>, random: &mut Random) -> Self {
         let point = OwnedFactors::random(dims, ranks, random);
         let direction = OwnedFactors::random(dims, ranks, random);
-        Problem { dims: dims.to_vec(), point, direction, blocks }
+        Problem {
+            dims: dims.to_vec(),
+            point,
+            direction,
+            blocks,
+        }
     }
 
     fn sums(&self) -> GradientSums {
@@ -82,7 +97,9 @@ impl Problem {
     fn moved(&self, s: f64) -> OwnedFactors {
         let mut moved = self.point.clone();
         let add = |to: &mut Vec<f64>, from: &Vec<f64>| {
-            to.iter_mut().zip(from).for_each(|(to, from)| *to += s * from);
+            to.iter_mut()
+                .zip(from)
+                .for_each(|(to, from)| *to += s * from);
         };
         add(&mut moved.core, &self.direction.core);
         for (to, from) in moved.rows.iter_mut().zip(&self.direction.rows) {
@@ -149,7 +166,10 @@ fn assert_sums_close(fast: &GradientSums, naive: &GradientSums) {
         assert_eq!(fast.range(level), naive.range(level));
         assert_close(fast.rows(level), naive.rows(level));
         let behind = &fast.rows[level].data[fast.rows(level).len()..];
-        assert!(behind.iter().all(|&x| x == 0.0), "only zeros are written behind the last row");
+        assert!(
+            behind.iter().all(|&x| x == 0.0),
+            "only zeros are written behind the last row"
+        );
     }
 }
 
@@ -186,7 +206,14 @@ fn every_rank_shape_and_instruction_set_equals_naive() {
                 Problem::random(&[5, 7, 9], &[2, rank, rank], flat_from, 120, seed).check();
             }
             Problem::random(&[9, 30], &[rank, rank], 1, 100, rank as u64).check();
-            Problem::random(&[6, 9, 8], &[3, rank, 18 - rank], 1 + rank % 2, 90, rank as u64).check();
+            Problem::random(
+                &[6, 9, 8],
+                &[3, rank, 18 - rank],
+                1 + rank % 2,
+                90,
+                rank as u64,
+            )
+            .check();
         }
     });
 }
@@ -212,18 +239,31 @@ fn short_and_long_slices_equal_naive() {
         let slice = |(i, &count): (usize, &usize)| {
             let mut slice = random_entries(&[300, 400], 4 * count, random);
             slice.truncate(count);
-            slice.into_iter().map(move |jk| vec![i as u32, jk[0], jk[1]]).collect::<Vec<_>>()
+            slice
+                .into_iter()
+                .map(move |jk| vec![i as u32, jk[0], jk[1]])
+                .collect::<Vec<_>>()
         };
         lengths.iter().enumerate().flat_map(slice).collect()
     };
     let dims = [50, 300, 400];
     // One entry per slice; a slice of 65,000; and one of 100,000 that goes on in a second block.
-    for (lengths, per_block) in [(vec![1; 50], 60), (vec![65_000], 65_535), (vec![3, 100_000], 65_535)] {
+    for (lengths, per_block) in [
+        (vec![1; 50], 60),
+        (vec![65_000], 65_535),
+        (vec![3, 100_000], 65_535),
+    ] {
         let entries = slices(&lengths, &mut random);
         assert_eq!(entries.len(), lengths.iter().sum::<usize>());
         for flat_from in [1, 2] {
-            let blocks =
-                make_blocks(&entries, per_block, flat_from, ValueKind::F64, true, &mut random);
+            let blocks = make_blocks(
+                &entries,
+                per_block,
+                flat_from,
+                ValueKind::F64,
+                true,
+                &mut random,
+            );
             Problem::new(&dims, &[2, 3, 3], blocks, &mut random).check();
         }
     }
@@ -244,7 +284,10 @@ fn gradient_is_the_derivative_of_the_cost() {
             };
             let difference = (at(h) - at(-h)) / (2.0 * h);
             let scale = 2.0 * sums.squares().max(1.0);
-            assert!((difference - 2.0 * half).abs() < 1e-8 * scale, "{difference} {half}");
+            assert!(
+                (difference - 2.0 * half).abs() < 1e-8 * scale,
+                "{difference} {half}"
+            );
         };
         for n in 0..sums.core().len() {
             check(|point, _, n| &mut point.core[n], 0, n, sums.core()[n]);
@@ -271,7 +314,10 @@ fn step_sums_and_polynomial_follow_the_line() {
         }
         for s in [-1.5, -0.3, 0.0, 0.01, 0.7, 2.0] {
             let direct = problem.naive_cost(&problem.moved(s));
-            assert!((line.at(s) - direct).abs() < 1e-11 * direct.max(1.0), "at {s}");
+            assert!(
+                (line.at(s) - direct).abs() < 1e-11 * direct.max(1.0),
+                "at {s}"
+            );
         }
         // d/ds of the cost at 0 is 2 e L, and L itself is the change of the prediction.
         let h = 1e-5;
@@ -291,7 +337,11 @@ fn step_sums_and_polynomial_follow_the_line() {
 
 #[test]
 fn lanes_with_parts_of_the_slices_add_up_to_the_whole() {
-    for (dims, flat_from) in [(vec![40, 9, 11], 1), (vec![40, 12], 1), (vec![40, 9, 11], 2)] {
+    for (dims, flat_from) in [
+        (vec![40, 9, 11], 1),
+        (vec![40, 12], 1),
+        (vec![40, 9, 11], 2),
+    ] {
         let ranks = &[3, 5, 6][..dims.len()];
         let mut random = Random(9);
         let entries = random_entries(&dims, 300, &mut random);
@@ -301,7 +351,12 @@ fn lanes_with_parts_of_the_slices_add_up_to_the_whole() {
         for (block, chunk) in problem.blocks.iter().zip(entries.chunks(60)) {
             let slices = chunk[0][0] as usize..chunk[chunk.len() - 1][0] as usize + 1;
             let mut lane = GradientSums::new(&dims, ranks, slices);
-            gradient(&block.view(), &problem.point.view(), &mut lane, &mut Workspace::new());
+            gradient(
+                &block.view(),
+                &problem.point.view(),
+                &mut lane,
+                &mut Workspace::new(),
+            );
             whole.add(&lane);
         }
         assert_sums_close(&whole, &problem.naive_gradient());
@@ -320,11 +375,21 @@ fn a_used_workspace_changes_no_bit() {
             gradient(&block.view(), &problem.point.view(), &mut sums, workspace);
         }
         let bits = |x: &[f64]| x.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
-        (bits(sums.core()), bits(sums.rows(0)), bits(sums.rows(1)), bits(sums.rows(2)))
+        (
+            bits(sums.core()),
+            bits(sums.rows(0)),
+            bits(sums.rows(1)),
+            bits(sums.rows(2)),
+        )
     };
     let mut used = Workspace::new();
     for block in &other.blocks {
-        gradient(&block.view(), &other.point.view(), &mut other.sums(), &mut used);
+        gradient(
+            &block.view(),
+            &other.point.view(),
+            &mut other.sums(),
+            &mut used,
+        );
     }
     assert_eq!(run(&mut used), run(&mut Workspace::new()));
 }
@@ -346,21 +411,32 @@ fn entries_with_unseen_indices_are_counted_not_scored() {
         let mut entries = vec![];
         block.for_each(|i, value| entries.push((i.to_vec(), value)));
         let mut seen = entries.iter();
-        for_each_prediction(block, &point, &mut workspace, |indices, value, prediction| {
-            assert_eq!(seen.next(), Some(&(indices.to_vec(), value)));
-            let direct = naive::predict(&point, indices);
-            assert!((prediction - direct).abs() < 1e-13, "{prediction} {direct}");
-            if unseen_1[indices[1] as usize] || unseen_2[indices[2] as usize] {
-                expected.unscored += 1;
-            } else {
-                expected.add_entry(direct - value);
-            }
-        });
+        for_each_prediction(
+            block,
+            &point,
+            &mut workspace,
+            |indices, value, prediction| {
+                assert_eq!(seen.next(), Some(&(indices.to_vec(), value)));
+                let direct = naive::predict(&point, indices);
+                assert!((prediction - direct).abs() < 1e-13, "{prediction} {direct}");
+                if unseen_1[indices[1] as usize] || unseen_2[indices[2] as usize] {
+                    expected.unscored += 1;
+                } else {
+                    expected.add_entry(direct - value);
+                }
+            },
+        );
         assert_eq!(seen.next(), None);
     }
     assert!(sums.unscored > 0 && sums.scored > 0);
-    assert_eq!((sums.scored, sums.unscored), (expected.scored, expected.unscored));
-    assert_close(&[sums.squares, sums.absolute], &[expected.squares, expected.absolute]);
+    assert_eq!(
+        (sums.scored, sums.unscored),
+        (expected.scored, expected.unscored)
+    );
+    assert_close(
+        &[sums.squares, sums.absolute],
+        &[expected.squares, expected.absolute],
+    );
 }
 
 #[test]
@@ -368,4 +444,18 @@ fn an_empty_block_adds_nothing() {
     let block = OwnedBlock::new(3, 2, &[], &[], ValueKind::F64, true);
     let problem = Problem::new(&[2, 2, 2], &[1, 2, 2], vec![block], &mut Random(1));
     problem.check();
+}
+
+#[test]
+#[should_panic(expected = "slice 7 is not in this lane's 0..7")]
+fn a_slice_outside_the_lane_is_refused() {
+    let block = OwnedBlock::new(2, 1, &[6, 0, 7, 1], &[1.0, 2.0], ValueKind::F64, true);
+    let problem = Problem::new(&[9, 2], &[2, 2], vec![], &mut Random(2));
+    let mut lane = GradientSums::new(&[9, 2], &[2, 2], 0..7);
+    gradient(
+        &block.view(),
+        &problem.point.view(),
+        &mut lane,
+        &mut Workspace::new(),
+    );
 }

@@ -21,7 +21,11 @@ pub(super) fn children(block: &BlockView<'_>, level: usize, node: usize) -> Rang
         return node..node + 1;
     }
     let ends = block.ends[level];
-    let start = if node == 0 { 0 } else { usize::from(ends[node - 1]) };
+    let start = if node == 0 {
+        0
+    } else {
+        usize::from(ends[node - 1])
+    };
     start..usize::from(ends[node])
 }
 

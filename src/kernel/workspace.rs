@@ -48,13 +48,21 @@ impl Stack {
     /// Slot `level`, with `core` as slot 0.
     #[inline(always)]
     pub(super) fn get<'a>(&'a self, core: &'a [f64], level: usize) -> &'a [f64] {
-        if level == 0 { core } else { &self.slots[level - 1] }
+        if level == 0 {
+            core
+        } else {
+            &self.slots[level - 1]
+        }
     }
 
     /// Slot `level` to write, with `core` as slot 0.
     #[inline(always)]
     pub(super) fn get_mut<'a>(&'a mut self, core: &'a mut [f64], level: usize) -> &'a mut [f64] {
-        if level == 0 { core } else { &mut self.slots[level - 1] }
+        if level == 0 {
+            core
+        } else {
+            &mut self.slots[level - 1]
+        }
     }
 
     /// Slots `level` and `level + 1`, the latter to write, with `core` as slot 0.
@@ -65,7 +73,10 @@ impl Stack {
         level: usize,
     ) -> (&'a [f64], &'a mut [f64]) {
         let (above, below) = self.slots.split_at_mut(level);
-        (if level == 0 { core } else { &above[level - 1] }, &mut below[0])
+        (
+            if level == 0 { core } else { &above[level - 1] },
+            &mut below[0],
+        )
     }
 
     /// Slots `level` and `level + 1`, both to write, with `core` as slot 0.
@@ -76,7 +87,14 @@ impl Stack {
         level: usize,
     ) -> (&'a mut [f64], &'a mut [f64]) {
         let (above, below) = self.slots.split_at_mut(level);
-        (if level == 0 { core } else { &mut above[level - 1] }, &mut below[0])
+        (
+            if level == 0 {
+                core
+            } else {
+                &mut above[level - 1]
+            },
+            &mut below[0],
+        )
     }
 
     /// Slot `level + 1`.
@@ -98,7 +116,11 @@ pub(super) struct Decoded {
 
 impl Default for Decoded {
     fn default() -> Self {
-        Decoded { ids: [vec![], vec![]], values: vec![], table: [0.0; 256] }
+        Decoded {
+            ids: [vec![], vec![]],
+            values: vec![],
+            table: [0.0; 256],
+        }
     }
 }
 
@@ -111,7 +133,8 @@ impl Decoded {
         for ids in &mut self.ids {
             ids.resize(ids.len().max(block.entries), 0);
         }
-        self.values.resize(self.values.len().max(block.entries), 0.0);
+        self.values
+            .resize(self.values.len().max(block.entries), 0.0);
     }
 
     /// The columns below the nodes `nodes` of the level before the last.
@@ -149,7 +172,13 @@ impl Decoded {
             Values::F64(from) => values.copy_from_slice(&from[entries]),
         }
         let ends = in_fibres.then(|| &block.ends[level][nodes]);
-        Columns { ids1, ids2, values, ends, start }
+        Columns {
+            ids1,
+            ids2,
+            values,
+            ends,
+            start,
+        }
     }
 }
 
