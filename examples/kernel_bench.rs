@@ -26,7 +26,6 @@ struct Case {
     rank: usize,
     flat_from: usize,
     kind: ValueKind,
-    entries: Vec<[u32; 3]>,
 }
 
 fn uniform(dims: [usize; 3], count: usize) -> Vec<[u32; 3]> {
@@ -69,71 +68,34 @@ fn main() {
         .skip(1)
         .filter(|a| !a.starts_with('-'))
         .collect();
-    let f64s = ValueKind::F64;
-    let r = || ratings(2_500_000);
-    let u = uniform;
-    let cases: [(
-        &str,
-        [usize; 3],
-        usize,
-        usize,
-        ValueKind,
-        &dyn Fn() -> Vec<[u32; 3]>,
-    ); 6] = [
-        ("uniform-r5", [10000; 3], 5, 1, f64s, &|| {
-            u([10000; 3], 1_500_000)
-        }),
-        ("uniform-r10", [3000; 3], 10, 1, f64s, &|| {
-            u([3000; 3], 900_000)
-        }),
-        (
-            "ratings-r4",
-            [71567, 731, 10681],
-            4,
-            2,
-            ValueKind::Codes,
-            &r,
-        ),
-        (
-            "ratings-r8",
-            [71567, 731, 10681],
-            8,
-            2,
-            ValueKind::Codes,
-            &r,
-        ),
-        (
-            "ratings-r10",
-            [71567, 731, 10681],
-            10,
-            2,
-            ValueKind::Codes,
-            &r,
-        ),
-        (
-            "ratings-flat-r4",
-            [71567, 731, 10681],
-            4,
-            1,
-            ValueKind::Codes,
-            &r,
-        ),
+    let weeks = [71567, 731, 10681];
+    let case = |name, dims, rank, flat_from, kind| Case {
+        name,
+        dims,
+        rank,
+        flat_from,
+        kind,
+    };
+    let cases = [
+        case("uniform-r5", [10000; 3], 5, 1, ValueKind::F64),
+        case("uniform-r10", [3000; 3], 10, 1, ValueKind::F64),
+        case("ratings-r4", weeks, 4, 2, ValueKind::Codes),
+        case("ratings-r8", weeks, 8, 2, ValueKind::Codes),
+        case("ratings-r10", weeks, 10, 2, ValueKind::Codes),
+        case("ratings-flat-r4", weeks, 4, 1, ValueKind::Codes),
     ];
     println!("ns per entry, one thread, best of many runs");
     println!(
         "{:25} {:>9} {:>9} {:>9} {:>9}",
         "", "naive", "plain", "fast", "plain/fast"
     );
-    for (name, dims, rank, flat_from, kind, entries) in cases {
-        if wanted.is_empty() || wanted.iter().any(|w| w == name) {
-            measure(Case {
-                name,
-                dims,
-                rank,
-                flat_from,
-                kind,
-                entries: entries(),
-            });
+    for case in cases {
+        if wanted.is_empty() || wanted.iter().any(|w| w == case.name) {
+            let entries = match case.kind {
+                ValueKind::Codes => ratings(2_500_000),
+                _ => uniform(case.dims, if case.rank == 5 { 1_500_000 } else { 900_000 }),
+            };
+            measure(case, &entries);
         }
     }
 }
@@ -207,14 +169,13 @@ fn plain_step(block: &BlockView<'_>, f: &OwnedFactors, d: &OwnedFactors, sums: &
     });
 }
 
-fn measure(case: Case) {
+fn measure(case: Case, entries: &[[u32; 3]]) {
     let Case {
         name,
         dims,
         rank,
         flat_from,
         kind,
-        entries,
     } = case;
     let mut random = Random(3);
     let blocks: Vec<OwnedBlock> = (entries.chunks(65535))

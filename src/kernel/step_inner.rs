@@ -44,9 +44,8 @@ impl RankJob for StepInner<'_> {
             let Columns {
                 ids1, ids2, values, ..
             } = self.columns;
-            // Several entries together pay where a row is one or two whole vectors; at other widths
-            // they need more registers than there are (measured: 16 against 22 ns at rank 5, but
-            // 173 against 44 at rank 10).
+            // Four entries together pay only at this width. Measured with AVX-512: 16 ns against 22
+            // at rank 5, but 173 against 44 at rank 10, where the compiler's code falls apart.
             let together = if P2 == 8 {
                 values.len() - values.len() % TOGETHER
             } else {
