@@ -77,34 +77,6 @@ mod x86 {
     }
 }
 
-/// Lets tests run what older processors run.
-#[cfg(test)]
-pub(super) mod limit {
-    use super::{Instructions, detected};
-    use std::cell::Cell;
-
-    thread_local!(static LIMIT: Cell<Option<Instructions>> = const { Cell::new(None) });
-
-    pub(super) fn get() -> Instructions {
-        LIMIT.get().unwrap_or_else(detected)
-    }
-
-    /// Every set of instructions that this processor has, used by this thread while `test` runs.
-    pub(in crate::kernel) fn with_each(test: impl Fn(Instructions)) {
-        #[cfg(target_arch = "x86_64")]
-        let all = [Instructions::Any, Instructions::Avx2, Instructions::Avx512];
-        #[cfg(not(target_arch = "x86_64"))]
-        let all = [Instructions::Any];
-        for instructions in all {
-            if instructions <= detected() {
-                LIMIT.set(Some(instructions));
-                test(instructions);
-            }
-        }
-        LIMIT.set(None);
-    }
-}
-
 /// A kernel that exists for pairs of ranks of the two last levels.
 pub(super) trait RankJob {
     /// Does the work for ranks of at most `R1` and `R2`, in rows read as `P1` and `P2` numbers.
@@ -157,5 +129,33 @@ impl<J: RankJob, const R1: usize, const P1: usize, const R2: usize, const P2: us
     #[inline(always)]
     fn run<M: Arithmetic>(self) {
         self.0.run::<M, R1, P1, R2, P2>();
+    }
+}
+
+/// Lets tests run what older processors run.
+#[cfg(test)]
+pub(super) mod limit {
+    use super::{Instructions, detected};
+    use std::cell::Cell;
+
+    thread_local!(static LIMIT: Cell<Option<Instructions>> = const { Cell::new(None) });
+
+    pub(super) fn get() -> Instructions {
+        LIMIT.get().unwrap_or_else(detected)
+    }
+
+    /// Every set of instructions that this processor has, used by this thread while `test` runs.
+    pub(in crate::kernel) fn with_each(test: impl Fn(Instructions)) {
+        #[cfg(target_arch = "x86_64")]
+        let all = [Instructions::Any, Instructions::Avx2, Instructions::Avx512];
+        #[cfg(not(target_arch = "x86_64"))]
+        let all = [Instructions::Any];
+        for instructions in all {
+            if instructions <= detected() {
+                LIMIT.set(Some(instructions));
+                test(instructions);
+            }
+        }
+        LIMIT.set(None);
     }
 }

@@ -34,6 +34,15 @@ pub fn gradient(
     let ranks = factors.ranks();
     assert_eq!(block.order, ranks.len(), "block and factors have the same order");
     assert!(sums.rows.iter().map(|rows| rows.rank).eq(ranks.iter().copied()), "sums fit factors");
+    for level in 1..ranks.len() {
+        assert_eq!(sums.range(level), 0..factors.dim(level), "sums fit factors");
+    }
+    let slices = sums.range(0);
+    for node in 0..block.ids[0].len() {
+        // Sums have room behind their last row, so a wrong slice might go unnoticed below.
+        let slice = block.ids[0].get(node) as usize;
+        assert!(slices.contains(&slice), "slice {slice} is not in this lane's {slices:?}");
+    }
     workspace.contracted.resize(ranks, 1);
     workspace.adjoint.resize(ranks, 1);
     workspace.decoded.prepare(block);

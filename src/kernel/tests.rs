@@ -365,3 +365,12 @@ fn an_empty_block_adds_nothing() {
     let problem = Problem::new(&[2, 2, 2], &[1, 2, 2], vec![block], &mut Random(1));
     problem.check();
 }
+
+#[test]
+#[should_panic(expected = "slice 7 is not in this lane's 0..7")]
+fn a_slice_outside_the_lane_is_refused() {
+    let block = OwnedBlock::new(2, 1, &[6, 0, 7, 1], &[1.0, 2.0], ValueKind::F64, true);
+    let problem = Problem::new(&[9, 2], &[2, 2], vec![], &mut Random(2));
+    let mut lane = GradientSums::new(&[9, 2], &[2, 2], 0..7);
+    gradient(&block.view(), &problem.point.view(), &mut lane, &mut Workspace::new());
+}

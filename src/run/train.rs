@@ -182,6 +182,16 @@ fn open(
     if manifest.train.entries == 0 {
         return Err(Error::input(dataset.directory(), "the dataset has no train entries"));
     }
+    let needs = Needs::of(dataset, &config.rank, None, limits.threads);
+    let objective = Streamed::open(dataset, &config.rank, budget, None)?;
+    let buffers = needs.buffers(budget.total())?;
+    if buffers < needs.lanes {
+        let (have, need) = (crate::units::size(budget.total()), crate::units::size(needs.total(needs.lanes)));
+        control.say(format!(
+            "{buffers} of {} lanes at a time fit into {have}; {need} would be faster",
+            needs.lanes
+        ));
+    }
     for mode in &manifest.modes {
         let missing = u64::from(mode.dim) - mode.statistics.in_train;
         if missing > 0 {
@@ -194,16 +204,6 @@ fn open(
     }
     if manifest.values.min == manifest.values.max {
         control.say(format!("all train values are {}: there is little to learn", manifest.values.min));
-    }
-    let needs = Needs::of(dataset, &config.rank, None, limits.threads);
-    let objective = Streamed::open(dataset, &config.rank, budget, None)?;
-    let buffers = needs.buffers(budget.total())?;
-    if buffers < needs.lanes {
-        let (have, need) = (crate::units::size(budget.total()), crate::units::size(needs.total(needs.lanes)));
-        control.say(format!(
-            "{buffers} of {} lanes at a time fit into {have}; {need} would be faster",
-            needs.lanes
-        ));
     }
     Ok(objective)
 }
