@@ -7,19 +7,31 @@ use crate::units::count;
 /// core once per slice pays.
 const ENTRIES_PER_SLICE: f64 = 32.0;
 
+/// Fibres of fewer entries than this cost more than they save (the shard format has the same bound).
+const LEAST_SHARED: f64 = 1.3;
+
 /// The order of the modes and why.
 pub(super) fn choose(names: &[String], dims: &[u32], pairs: &Pairs) -> (Vec<usize>, String) {
     let entries = pairs.entries().max(1.0);
     let per_slice = |mode: usize| entries / f64::from(dims[mode]);
+    // Pairs that differ by less than five percent are taken as equal: they are estimates.
+    let grade = |pairs: f64| (pairs.max(1.0).ln() / 1.05f64.ln()).round() as i64;
+    // The fibres that a first mode can make with its best partner; none where hardly two entries
+    // would share one.
+    let fibres = |first: usize| {
+        let others = (0..dims.len()).filter(|&mode| mode != first && dims.len() > 2);
+        let least = others.map(|mode| pairs.estimate(first, mode)).fold(entries, f64::min);
+        if entries < LEAST_SHARED * least { entries } else { least }
+    };
+    // Of the modes with full slices the one that makes the fewest fibres, the largest where equal;
+    // else the fullest slices.
     let full = (0..dims.len()).filter(|&mode| per_slice(mode) >= ENTRIES_PER_SLICE);
-    // The largest of those with full slices (the first where equal); else the fullest slices.
-    let first = full.rev().max_by_key(|&mode| dims[mode]);
-    let first = first.unwrap_or_else(|| (0..dims.len()).rev().min_by_key(|&mode| dims[mode]).unwrap_or(0));
-    // The fewer pairs a mode makes with the first, the more entries share a fibre. Estimates that
-    // differ by less than five percent are taken as equal, and the user's order stands.
-    let grade = |mode: usize| (pairs.estimate(first, mode).max(1.0).ln() / 1.05f64.ln()).round() as i64;
+    let first = full.min_by_key(|&mode| (grade(fibres(mode)), std::cmp::Reverse(dims[mode])));
+    let first = first.unwrap_or_else(|| (0..dims.len()).min_by_key(|&mode| dims[mode]).unwrap_or(0));
+    // The fewer pairs a mode makes with the first, the more entries share a fibre; where equal the
+    // user's order stands.
     let mut rest: Vec<usize> = (0..dims.len()).filter(|&mode| mode != first).collect();
-    rest.sort_by_key(|&mode| (grade(mode), mode));
+    rest.sort_by_key(|&mode| (grade(pairs.estimate(first, mode)), mode));
     let mut reason = format!(
         "{} first: {} slices of about {:.0} entries each",
         names[first],
