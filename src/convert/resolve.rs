@@ -2,7 +2,7 @@
 
 use super::gather::{ModeGather, per_second};
 use crate::error::{Error, Result};
-use crate::ingest::Collected;
+use crate::ingest::{Collected, TimesSeen};
 use crate::ingest::dictionary::{Label, hash_integer};
 use crate::ingest::sketch::mix;
 use crate::shard::{Bins, Labels, ModeKind, write_labels};
@@ -14,7 +14,8 @@ use std::path::Path;
 pub(super) enum ModeIndex {
     Ids(Collected),
     Indices { base: i64 },
-    Bins { origin: f64, width: f64 },
+    /// Bin `b` stands for the numbers from `origin + b width` on; it is bin `first + b` from 0 on.
+    Bins { origin: f64, width: f64, first: i64 },
 }
 
 /// A mode whose indices are fixed.
@@ -34,9 +35,10 @@ impl ModeIndex {
                 let index = u32_of(cell);
                 (index, hash_integer(i64::from(index) + base))
             }
-            ModeIndex::Bins { origin, width } => {
-                let bin = ((f64_of(cell) - origin) / width).floor() as u32;
-                (bin, mix(u64::from(bin)))
+            ModeIndex::Bins { origin, width, first } => {
+                let bin = bin(f64_of(cell), *origin, *width);
+                // Counted from 0, not from the least: the same whatever other rows there are.
+                (bin, mix((first + i64::from(bin)) as u64))
             }
         }
     }
@@ -44,6 +46,11 @@ impl ModeIndex {
     pub(super) fn width(&self) -> usize {
         if matches!(self, ModeIndex::Bins { .. }) { 8 } else { 4 }
     }
+}
+
+#[inline]
+fn bin(x: f64, origin: f64, width: f64) -> u32 {
+    ((x - origin) / width).floor() as u32
 }
 
 #[inline]
@@ -59,7 +66,12 @@ pub(super) fn f64_of(cell: &[u8]) -> f64 {
 }
 
 /// Fixes the indices of a mode.
-pub(super) fn resolve(name: &str, mode: ModeGather, saw_dates: bool, saw_numbers: bool) -> Result<Resolved> {
+pub(super) fn resolve(
+    name: &str,
+    position: usize,
+    mode: ModeGather,
+    times_seen: &TimesSeen,
+) -> Result<Resolved> {
     match mode {
         ModeGather::Ids(dictionary) => {
             let collected = dictionary.finish();
@@ -71,31 +83,30 @@ pub(super) fn resolve(name: &str, mode: ModeGather, saw_dates: bool, saw_numbers
             Ok(Resolved { dim: dim.unwrap_or(largest + 1), index: ModeIndex::Indices { base }, bins: None })
         }
         ModeGather::Bins { binning, span } => {
-            if binning.time && saw_dates && saw_numbers {
+            if binning.time && times_seen.is_mixed(position) {
                 let what =
                     format!("mode {name} holds both dates and numbers: write all its times in one way");
                 return Err(Error::request(what));
             }
-            let per_second = match binning.time && !saw_dates {
+            let per_second = match binning.time && !times_seen.has_dates(position) {
                 true => per_second(span.most.abs().max(span.least.abs())),
                 false => 1.0,
             };
             let width = binning.width * per_second;
-            let bins = ((span.most - span.least) / width).floor() + 1.0;
-            if bins >= f64::from(u32::MAX) {
+            // Bins begin at multiples of their width, so that further rows leave them as they are.
+            let first = (span.least / width).floor();
+            let origin = (first * width).min(span.least);
+            let bins = ((span.most - origin) / width).floor() + 1.0;
+            if bins >= f64::from(u32::MAX) || first.abs() > 9e15 {
                 let what = format!(
                     "mode {name} would have {bins:.0} bins from {} to {}: choose wider ones",
                     span.least, span.most
                 );
                 return Err(Error::request(what));
             }
-            let bins_record = Bins {
-                origin: span.least / per_second,
-                width: binning.width,
-                time: binning.time,
-                per_second,
-            };
-            let index = ModeIndex::Bins { origin: span.least, width };
+            let bins_record =
+                Bins { origin: origin / per_second, width: binning.width, time: binning.time, per_second };
+            let index = ModeIndex::Bins { origin, width, first: first as i64 };
             Ok(Resolved { dim: bins as u32, index, bins: Some(bins_record) })
         }
     }
