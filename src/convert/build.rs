@@ -308,10 +308,9 @@ impl Job<'_> {
         let label = |(level, &mode): (usize, &usize)| {
             let resolved = &self.layout.modes[mode];
             let text = match &resolved.index {
-                ModeIndex::Ids(collected) => match collected.labels()[levels[level] as usize] {
-                    crate::ingest::dictionary::Label::Integer(value) => value.to_string(),
-                    crate::ingest::dictionary::Label::Text(text) => String::from_utf8_lossy(text).into(),
-                },
+                ModeIndex::Ids(collected) => {
+                    collected.label(collected.codes()[levels[level] as usize]).into_owned()
+                }
                 ModeIndex::Indices { base } => (i64::from(levels[level]) + base).to_string(),
                 ModeIndex::Bins { .. } => format!("bin {}", levels[level]),
             };

@@ -184,6 +184,10 @@ impl Gather {
                         put(out, row * record + at, &code.to_le_bytes());
                         hashes[row * order + position] = hash;
                     }
+                    if dictionary.is_full() {
+                        let name = &self.names[position];
+                        return Err(Error::request(format!("mode {name} has more than a billion ids")));
+                    }
                     at += 4;
                 }
                 (ModeGather::Indices { largest, .. }, ModeCells::Ids(cells)) => {

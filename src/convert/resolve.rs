@@ -3,12 +3,14 @@
 use super::gather::{ModeGather, per_second};
 use crate::error::{Error, Result};
 use crate::ingest::{Collected, TimesSeen};
-use crate::ingest::dictionary::{Label, hash_integer};
+use crate::ingest::dictionary::hash_integer;
 use crate::ingest::sketch::mix;
-use crate::shard::{Bins, Labels, ModeKind, write_labels};
+use crate::shard::{Bins, LABELS_PER_BATCH, ModeKind, write_label_parts};
 use crate::storage::Disk;
-use arrow_array::builder::LargeStringBuilder;
+use arrow_array::{ArrayRef, Int64Array, LargeStringArray};
+use arrow_schema::DataType;
 use std::path::Path;
+use std::sync::Arc;
 
 /// The way from a spooled cell to an index and a hash of its label.
 pub(super) enum ModeIndex {
@@ -126,7 +128,7 @@ pub(super) fn kind(
         (ModeIndex::Ids(collected), _) => collected,
         (ModeIndex::Bins { .. }, None) => return Err(Error::request("a binned mode has lost its bins")),
     };
-    let labels = collected.labels();
+    let codes = collected.codes();
     // A file name that every system takes, and that two modes never share.
     let plain: String = name
         .chars()
@@ -137,23 +139,22 @@ pub(super) fn kind(
     } else {
         format!("modes/{plain}.{}.arrow", position + 1)
     };
+    let parts = codes.chunks(LABELS_PER_BATCH);
     if collected.all_integers() {
-        let integers = labels.iter().map(|label| if let Label::Integer(value) = label { *value } else { 0 });
-        let values: Vec<i64> = integers.collect();
-        let base = values.first().copied().unwrap_or(0);
-        if values.iter().enumerate().all(|(index, &value)| value == base + index as i64) {
+        let integer = |&code: &u32| collected.integer(code);
+        let base = codes.first().map_or(0, integer);
+        if codes.iter().map(integer).zip(base..).all(|(value, expected)| value == expected) {
             return Ok(ModeKind::Range { base });
         }
-        let labels = write_labels(disk, directory, file, &Labels::Integers(values.into()))?;
+        let parts = parts.map(|part| -> ArrayRef {
+            Arc::new(Int64Array::from_iter_values(part.iter().map(integer)))
+        });
+        let labels = write_label_parts(disk, directory, file, &DataType::Int64, parts)?;
         return Ok(ModeKind::Integers { labels });
     }
-    let mut text = LargeStringBuilder::new();
-    for label in &labels {
-        match label {
-            Label::Integer(value) => text.append_value(value.to_string()),
-            Label::Text(bytes) => text.append_value(String::from_utf8_lossy(bytes)),
-        }
-    }
-    let labels = write_labels(disk, directory, file, &Labels::Text(text.finish()))?;
+    let parts = parts.map(|part| -> ArrayRef {
+        Arc::new(LargeStringArray::from_iter_values(part.iter().map(|&code| collected.label(code))))
+    });
+    let labels = write_label_parts(disk, directory, file, &DataType::LargeUtf8, parts)?;
     Ok(ModeKind::Text { labels })
 }
