@@ -113,7 +113,7 @@ fn files_that_hold_no_rows() {
     refused("user,item,rating\n", NAMED, &["in.csv", "header but no rows"]);
     refused("user,item,rating\r\n\r\n", NAMED, &["in.csv", "header but no rows"]);
     refused("# nothing\n", "--format tns", &["in.csv", "empty"]);
-    refused("user,item,rating\nx\ny\n", &format!("{NAMED} --skip-bad 9"), &["no row of the file"]);
+    refused("user,item,rating\nx\ny\n", &format!("{NAMED} --header --skip-bad 9"), &["no row of the file"]);
     let directory = folder();
     fails(directory.path(), "convert none.csv -o out", &["none.csv", "no such file"]);
     fails(directory.path(), "convert - -o out", &["<stdin>", "empty"]);
@@ -139,6 +139,7 @@ fn indices_out_of_range() {
     tns("1 1 1 5\n1.5 1 1 3\n", "", &["in.tns:2: ", "'1.5'"]);
     tns("1 1 1 5\n1 1 1 3\n", "--duplicates error", &["two rows", "mode1 1, mode2 1, mode3 1", "mean"]);
     tns("1 1 1 5\n", "--dims 0,1,1", &["--dims holds a 0"]);
+    tns("1 1 1 1e200\n", "--split none", &["too large to be squared"]);
     tns("1 1 1 1e308\n1 1 1 1e308\n", "--duplicates sum --split none", &["too large to be joined"]);
 }
 
@@ -291,7 +292,7 @@ fn outputs_that_cannot_be_written() {
     fails(path, "convert bad.csv -o new/deeper/out", &["bad.csv:2: "]);
     run(path, ["convert", "in.csv", "-o", "new/deeper/out", "--split", "none"]);
     fails(path, "convert in.csv -o two --temp-dir nowhere", &["nowhere", "temporary"]);
-    fails(path, "convert in.csv -o two --memory 1M", &["--memory 1 MB is too small", "needs"]);
+    fails(path, "convert in.csv -o two --memory 1M", &["--memory 1.0 MB is too small", "needs"]);
     fails(path, "convert - - -o two", &["only once"]);
     fails(path, "convert in.csv -o in.csv/two", &["in.csv"]);
     fails(path, "convert in.csv --test bad.csv -o two", &["bad.csv:2: "]);
@@ -317,7 +318,7 @@ fn wrong_usage_is_exit_code_2() {
         ("convert in.csv -o out --memory much", "512M"),
         ("convert in.csv -o out --delimiter abc", "delimiter"),
         ("convert in.csv -o out --duplicates maybe", "mean"),
-        ("convert in.csv -o out --dims 3,x", "'x'"),
+        ("convert in.csv -o out --dims 3,y", "'y' is not a whole number"),
         ("convert in.csv -o out --header --no-header", "--no-header"),
         ("frobnicate", "frobnicate"),
     ] {

@@ -68,6 +68,17 @@ fn ctrl_c_while_waiting_for_a_pipe() {
 }
 
 #[test]
+fn a_pipe_is_read_from_its_first_byte() {
+    let directory = folder();
+    let path = directory.path();
+    pipe(path, "in");
+    let child = spawn(path, &format!("convert in -o out {COLUMNS} --split none --json"));
+    fs::write(path.join("in"), "user,item,rating\n1,2,3\n4,5,6\n").unwrap();
+    assert_eq!(code(child), (Some(0), String::new()));
+    assert_eq!(common::contents(&path.join("out")).len(), 2);
+}
+
+#[test]
 fn ctrl_c_while_entries_are_made_and_sorted() {
     let directory = folder();
     let path = directory.path();

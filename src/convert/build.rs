@@ -100,6 +100,12 @@ pub(super) fn build(
         _ => job.run::<4>(spool)?,
     };
     drop((writing, sorting));
+    if !written.values.sum_of_squares.is_finite() {
+        let largest = written.values.max.max(-written.values.min);
+        return Err(Error::request(format!(
+            "the values are too large to be squared and summed (up to {largest:e}): scale them down"
+        )));
+    }
 
     let disk = RealDisk;
     let labels_directory = staging.path().join("modes");

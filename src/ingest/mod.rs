@@ -7,6 +7,7 @@
 pub mod columns;
 pub mod dialect;
 pub mod dictionary;
+mod guard;
 pub mod number;
 pub mod parquet;
 pub mod reader;

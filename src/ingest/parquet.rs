@@ -1,6 +1,7 @@
 //! Parquet to rows: one file or a directory of parts.
 
 use super::columns::{Columns, FilePlan, ModeRole};
+use super::guard::guarded;
 use super::number::{parse_integer, parse_number, parse_time};
 use super::rows::{Cell, ModeCells, RowBatch, TimesSeen};
 use super::text::{LONGEST_LINE, check_index, shown};
@@ -20,10 +21,12 @@ pub const MAGIC: &[u8; 4] = b"PAR1";
 const BATCH_ROWS: usize = 1 << 12;
 
 /// Whether a file begins as Parquet does.
+///
+/// Only a regular file is looked into: what is read from a pipe is gone.
 pub fn is_parquet(path: &Path) -> bool {
     use std::io::Read;
     let mut magic = [0; 4];
-    File::open(path).is_ok_and(|mut file| file.read_exact(&mut magic).is_ok()) && &magic == MAGIC
+    path.is_file() && File::open(path).is_ok_and(|mut file| file.read_exact(&mut magic).is_ok()) && &magic == MAGIC
 }
 
 /// The parts in a directory, sorted by name; hidden and marker files (`_SUCCESS`) are left out.
@@ -45,8 +48,14 @@ pub fn parts(directory: &Path) -> Result<Vec<PathBuf>> {
 
 fn builder(path: &Path, unpacked: Option<&File>) -> Result<ParquetRecordBatchReaderBuilder<File>> {
     let file = unpacked.map_or_else(|| File::open(path), File::try_clone).context("open", path)?;
-    ParquetRecordBatchReaderBuilder::try_new(file).map_err(|error| {
-        Error::input(path, format!("this Parquet file cannot be read ({error}): fetch it again"))
+    intact(path, || ParquetRecordBatchReaderBuilder::try_new(file))
+}
+
+/// What the Parquet reader returns, with its errors and panics as damage to the file.
+fn intact<T, E: std::fmt::Display>(path: &Path, read: impl FnOnce() -> Result<T, E>) -> Result<T> {
+    let result = guarded(read).and_then(|result| result.map_err(|error| error.to_string()));
+    result.map_err(|error| {
+        Error::input(path, format!("this Parquet file is damaged ({error}): fetch it again"))
     })
 }
 
@@ -55,8 +64,8 @@ pub fn columns(path: &Path, unpacked: Option<&File>) -> Result<Columns> {
     let builder = builder(path, unpacked)?;
     let names: Vec<String> = builder.schema().fields().iter().map(|field| field.name().clone()).collect();
     let mut first = vec![String::new(); names.len()];
-    let mut reader = builder.with_batch_size(1).build().map_err(|error| damaged(path, &error.to_string()))?;
-    if let Some(Ok(batch)) = reader.next() {
+    let mut reader = intact(path, || builder.with_batch_size(1).build())?;
+    if let Some(batch) = intact(path, || reader.next().transpose())? {
         for (text, column) in first.iter_mut().zip(batch.columns()) {
             *text = match Column::of(column, "", path) {
                 Ok(cells) if batch.num_rows() > 0 && column.is_valid(0) => cells.text(0),
@@ -65,10 +74,6 @@ pub fn columns(path: &Path, unpacked: Option<&File>) -> Result<Columns> {
         }
     }
     Ok(Columns { count: names.len(), names: Some(names), first, tns: false })
-}
-
-fn damaged(path: &Path, error: &str) -> Error {
-    Error::input(path, format!("this Parquet file is damaged ({error}): fetch it again"))
 }
 
 /// The values of one column, of whichever type.
@@ -185,18 +190,15 @@ impl Parts {
         let mut place = vec![None; plan.count];
         wanted.iter().enumerate().for_each(|(position, &column)| place[column] = Some(position));
         let mask = ProjectionMask::roots(builder.parquet_schema(), wanted);
-        let reader = builder.with_projection(mask).with_batch_size(BATCH_ROWS).build();
-        let reader = reader.map_err(|error| damaged(path, &error.to_string()))?;
+        let reader =
+            intact(path, || builder.with_projection(mask).with_batch_size(BATCH_ROWS).build())?;
         Ok(Parts { reader, path: path.into(), plan: plan.clone(), place, row: 0 })
     }
 
     /// The next rows; `None` at the end.
     pub fn next(&mut self) -> Result<Option<RowBatch>> {
-        match self.reader.next() {
-            None => Ok(None),
-            Some(Ok(batch)) => self.rows(&batch).map(Some),
-            Some(Err(error)) => Err(damaged(&self.path, &error.to_string())),
-        }
+        let batch = intact(&self.path, || self.reader.next().transpose())?;
+        batch.map(|batch| self.rows(&batch)).transpose()
     }
 
     fn column<'b>(&self, batch: &'b RecordBatch, column: usize, name: &str) -> Result<Column<'b>> {

@@ -229,7 +229,12 @@ impl Parser {
         let mut record = csv::ByteRecord::new();
         let mut first = chunk.first_line == 1 && self.skip_first;
         while let Ok(true) = reader.read_byte_record(&mut record) {
-            let line = chunk.first_line + record.position().map_or(0, |at| at.line() - 1);
+            // The record's position is that before any blank lines which the reader has skipped.
+            let line = record.position().map_or(0, |at| {
+                let blank = bytes[at.byte() as usize..].iter().take_while(|byte| b"\r\n".contains(byte));
+                at.line() - 1 + blank.filter(|&&byte| byte == b'\n').count() as u64
+            });
+            let line = chunk.first_line + line;
             if std::mem::take(&mut first) || record.len() == 1 && record[0].trim_ascii().is_empty() {
                 continue;
             }
