@@ -114,6 +114,7 @@ fn explain(error: &io::Error) -> String {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
             "the disk is full (free some space, or give another place with -o or --temp-dir)".into()
         }
+        io::ErrorKind::FileTooLarge => "the file would be larger than is allowed here (see ulimit -f)".into(),
         io::ErrorKind::NotFound => "there is no such file or directory".into(),
         io::ErrorKind::PermissionDenied => "permission denied".into(),
         _ => error.to_string(),

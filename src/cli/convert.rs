@@ -156,6 +156,7 @@ impl ConvertArguments {
             bins: self.bin,
             time: (split == SplitRule::Time && !given).then_some(self.time_column),
             dims: self.dims,
+            names: None,
             zero_based: self.zero_based,
         };
         let header = if self.header { Some(true) } else { self.no_header.then_some(false) };

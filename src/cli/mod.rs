@@ -95,6 +95,8 @@ fn print_line(text: &dyn std::fmt::Display) {
 pub fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let stop = Arc::new(AtomicBool::new(false));
+    // A limit on file sizes would end the program by this signal; caught, the write fails and says so.
+    let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::new(AtomicBool::new(false)));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         // The second one ends the program at once; this must be registered before the first.
         let second = signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&stop));

@@ -9,6 +9,7 @@ use crate::MAX_ORDER;
 use crate::budget::Budget;
 use crate::control::{Control, Unit};
 use crate::error::{Error, IoContext, Result};
+use crate::ingest::TimesSeen;
 use crate::shard::{DatasetWriter, FORMAT_VERSION, Manifest, Mode, ModeStatistics, Split};
 use crate::sort::{Key, Packing, Record, Sorter, Ties};
 use crate::storage::{RealDisk, Staging};
@@ -34,8 +35,7 @@ pub(super) fn build(
         tagged,
         timed,
         pairs,
-        saw_dates,
-        saw_numbers,
+        times_seen,
         bad,
         first_bad,
         ..
@@ -43,8 +43,8 @@ pub(super) fn build(
     let widths: Vec<usize> = modes.iter().map(super::gather::ModeGather::width).collect();
     let value_at: usize = widths.iter().sum();
     let record = value_at + 8 + 8 * usize::from(timed) + usize::from(tagged);
-    let resolved =
-        names.iter().zip(modes).map(|(name, mode)| resolve::resolve(name, mode, saw_dates, saw_numbers));
+    let resolved = names.iter().zip(modes).enumerate();
+    let resolved = resolved.map(|(position, (name, mode))| resolve::resolve(name, position, mode, &times_seen));
     let resolved = resolved.collect::<Result<Vec<Resolved>>>()?;
     let dims: Vec<u32> = resolved.iter().map(|mode| mode.dim).collect();
     let (mode_order, mode_order_reason) = order::choose(&names, &dims, &pairs);
@@ -58,7 +58,12 @@ pub(super) fn build(
             (Splitter::by_hash(shares, options.seed), rule.replace(".0000", ""))
         }
         SplitRule::Time => {
-            let (train, validation) = time_thresholds(&mut spool, record, value_at + 8)?;
+            if times_seen.is_mixed(TimesSeen::SPLIT) {
+                return Err(Error::request(
+                    "--split time: the times are both dates and numbers: write all of them in one way",
+                ));
+            }
+            let (train, validation) = time_thresholds(&mut spool, record, value_at + 8, control)?;
             (
                 Splitter::Time { train, validation },
                 "time: the latest tenth to test, the tenth before to validation".into(),
@@ -95,6 +100,12 @@ pub(super) fn build(
         _ => job.run::<4>(spool)?,
     };
     drop((writing, sorting));
+    if !written.values.sum_of_squares.is_finite() {
+        let largest = written.values.max.max(-written.values.min);
+        return Err(Error::request(format!(
+            "the values are too large to be squared and summed (up to {largest:e}): scale them down"
+        )));
+    }
 
     let disk = RealDisk;
     let labels_directory = staging.path().join("modes");
@@ -303,10 +314,9 @@ impl Job<'_> {
         let label = |(level, &mode): (usize, &usize)| {
             let resolved = &self.layout.modes[mode];
             let text = match &resolved.index {
-                ModeIndex::Ids(collected) => match collected.labels()[levels[level] as usize] {
-                    crate::ingest::dictionary::Label::Integer(value) => value.to_string(),
-                    crate::ingest::dictionary::Label::Text(text) => String::from_utf8_lossy(text).into(),
-                },
+                ModeIndex::Ids(collected) => {
+                    collected.label(collected.codes()[levels[level] as usize]).into_owned()
+                }
                 ModeIndex::Indices { base } => (i64::from(levels[level]) + base).to_string(),
                 ModeIndex::Bins { .. } => format!("bin {}", levels[level]),
             };

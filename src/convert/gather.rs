@@ -5,7 +5,7 @@ use crate::budget::{Budget, Reservation};
 use crate::error::{Error, Result};
 use crate::ingest::columns::Binning;
 use crate::ingest::sketch::{Sketch, mix};
-use crate::ingest::{Cell, Dictionary, FilePlan, ModeCells, ModeRole, RowBatch};
+use crate::ingest::{Cell, Dictionary, FilePlan, ModeCells, ModeRole, RowBatch, TimesSeen};
 use crate::shard::Split;
 use std::path::Path;
 
@@ -51,8 +51,7 @@ pub struct Gather {
     /// Whether every spooled row carries a time for the split.
     pub(super) timed: bool,
     pub(super) pairs: Pairs,
-    pub(super) saw_dates: bool,
-    pub(super) saw_numbers: bool,
+    pub(super) times_seen: TimesSeen,
     pub(super) bad: u64,
     pub(super) first_bad: Option<String>,
     skip_bad: u64,
@@ -120,8 +119,7 @@ impl Gather {
             spool: Spool::new(record, budget, scratch)?,
             tagged,
             timed,
-            saw_dates: false,
-            saw_numbers: false,
+            times_seen: TimesSeen::default(),
             bad: 0,
             first_bad: None,
             skip_bad,
@@ -170,8 +168,7 @@ impl Gather {
             }
             self.first_bad.get_or_insert_with(|| error.to_string());
         }
-        self.saw_dates |= batch.saw_dates;
-        self.saw_numbers |= batch.saw_numbers;
+        self.times_seen.join(&batch.times_seen);
         let rows = batch.len();
         let record = self.record_bytes();
         let out = self.spool.extend(rows)?;
@@ -186,6 +183,10 @@ impl Gather {
                         let (code, hash) = dictionary.code(cell, batch);
                         put(out, row * record + at, &code.to_le_bytes());
                         hashes[row * order + position] = hash;
+                    }
+                    if dictionary.is_full() {
+                        let name = &self.names[position];
+                        return Err(Error::request(format!("mode {name} has more than a billion ids")));
                     }
                     at += 4;
                 }
@@ -229,7 +230,13 @@ impl Gather {
         let held: u64 =
             self.modes.iter().map(|mode| if let ModeGather::Ids(d) = mode { d.memory() } else { 0 }).sum();
         // Growing tables hold the old and the new copy for a moment; finishing needs some more.
-        self.memory.resize((1 << 20) + held * 3 / 2)
+        let held = (1 << 20) + held * 3 / 2;
+        if self.memory.resize(held).is_ok() {
+            return Ok(());
+        }
+        // Rows can wait on disk; ids cannot.
+        self.spool.spill()?;
+        self.memory.resize(held)
     }
 
     /// Takes entries that a program made: `indices` holds one per mode and entry.

@@ -21,6 +21,7 @@ pub use options::{ConvertOptions, Converted, Duplicates, SplitRule};
 use crate::budget::Budget;
 use crate::control::{Control, Unit};
 use crate::error::{Error, Result};
+use crate::ingest::source::{display_name, is_stdin};
 use crate::ingest::{self, ReadOptions, reader};
 use crate::shard::Split;
 use crate::storage::{RealDisk, Staging};
@@ -31,6 +32,8 @@ const HINT: &str = "--force replaces it";
 /// Converts files to a dataset.
 pub fn convert(options: &ConvertOptions, control: &Control) -> Result<Converted> {
     let disk = RealDisk;
+    check_inputs(options)?;
+    check_output(options)?;
     let staging = Staging::create(&disk, &options.output, options.force, HINT)?;
     let budget = Budget::new(options.memory)?;
     let scratch = scratch_directory(options.temp_dir.as_deref(), &options.output)?;
@@ -52,10 +55,10 @@ pub fn convert(options: &ConvertOptions, control: &Control) -> Result<Converted>
     let mut gather: Option<Gather> = None;
     let mut before = 0;
     for (path, part) in files {
-        let input = ingest::open(path, &read)?;
+        let input = ingest::open(path, &read, control)?;
         let gather = match &mut gather {
             Some(gather) => {
-                gather.same_modes(input.plan()).map_err(|what| Error::input(path, what))?;
+                gather.same_modes(input.plan()).map_err(|what| Error::input(display_name(path), what))?;
                 gather
             }
             None => {
@@ -74,7 +77,7 @@ pub fn convert(options: &ConvertOptions, control: &Control) -> Result<Converted>
         if gather.rows() == rows_before {
             let what =
                 if gather.bad_rows() > 0 { "no row of the file can be used" } else { "the file has no rows" };
-            return Err(Error::input(path, what));
+            return Err(Error::input(display_name(path), what));
         }
         before += reader::input_bytes(path);
     }
@@ -92,6 +95,7 @@ pub fn convert_entries(
     fill: impl FnOnce(&mut Gather) -> Result<()>,
 ) -> Result<Converted> {
     let disk = RealDisk;
+    check_output(options)?;
     let staging = Staging::create(&disk, &options.output, options.force, HINT)?;
     let budget = Budget::new(options.memory)?;
     let scratch = scratch_directory(options.temp_dir.as_deref(), &options.output)?;
@@ -100,20 +104,52 @@ pub fn convert_entries(
     build::build(gather, options, staging, &budget, &scratch, control)
 }
 
-/// Later files must have the columns of the first: what was guessed once is asked for by name.
+/// Later files must have the columns of the first: what was guessed once is asked for by name, and
+/// a file without a header has the names of the first one's.
 fn fix_columns(read: &mut ReadOptions, plan: &ingest::FilePlan) {
+    let Some(names) = &plan.names else { return };
     let columns = &mut read.columns;
-    if columns.modes.is_none() && !plan.modes.iter().any(|mode| mode.name.starts_with("column")) {
+    // An unnamed column was asked for by its number; that stays.
+    if columns.modes.is_none() && plan.modes.iter().all(|mode| names.contains(&mode.name)) {
         columns.modes = Some(plan.modes.iter().map(|mode| mode.name.clone()).collect());
-        columns.bins = plan
-            .modes
-            .iter()
-            .filter_map(|mode| match mode.role {
-                ingest::ModeRole::Bins(binning) => Some((mode.name.clone(), binning)),
-                _ => None,
-            })
-            .collect();
+        let binned = plan.modes.iter().filter_map(|mode| match mode.role {
+            ingest::ModeRole::Bins(binning) => Some((mode.name.clone(), binning)),
+            _ => None,
+        });
+        columns.bins = binned.collect();
     }
+    if columns.value.is_none() && names.contains(&plan.value_name) {
+        columns.value = Some(plan.value_name.clone());
+    }
+    columns.names = Some(names.clone());
+}
+
+/// What can be seen to be wrong with the inputs before anything is done.
+fn check_inputs(options: &ConvertOptions) -> Result<()> {
+    let inputs = || options.inputs.iter().chain(&options.validation).chain(&options.test);
+    if inputs().filter(|path| is_stdin(path)).count() > 1 {
+        return Err(Error::request("standard input (-) can be read only once"));
+    }
+    let whole = |path: &Path| path.canonicalize().ok();
+    if let Some(output) = whole(&options.output)
+        && inputs().any(|path| whole(path).is_some_and(|input| input.starts_with(&output)))
+    {
+        let what = format!("{} is an input: give the output another name", options.output.display());
+        return Err(Error::request(what));
+    }
+    Ok(())
+}
+
+/// `--force` replaces a dataset, never somebody's folder of other things.
+fn check_output(options: &ConvertOptions) -> Result<()> {
+    let output = &options.output;
+    let replaceable = output.join("manifest.json").is_file()
+        || output.is_dir() && output.read_dir().is_ok_and(|mut entries| entries.next().is_none());
+    if options.force && output.symlink_metadata().is_ok() && !replaceable {
+        let what = "this is no dataset of tenfill, so --force does not replace it: remove it yourself";
+        return Err(Error::input(output, what));
+    }
+    Ok(())
 }
 
 /// Scratch files go beside the output unless the user says otherwise.
@@ -121,7 +157,7 @@ fn scratch_directory(asked: Option<&Path>, output: &Path) -> Result<PathBuf> {
     let beside = output.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let directory = asked.unwrap_or(beside);
     if !directory.is_dir() {
-        return Err(Error::input(directory, "there is no such directory for temporary files"));
+        return Err(Error::input(directory, "there is no such directory for temporary files (--temp-dir)"));
     }
     Ok(directory.into())
 }

@@ -2,19 +2,22 @@
 
 use super::gather::{ModeGather, per_second};
 use crate::error::{Error, Result};
-use crate::ingest::Collected;
-use crate::ingest::dictionary::{Label, hash_integer};
+use crate::ingest::{Collected, TimesSeen};
+use crate::ingest::dictionary::hash_integer;
 use crate::ingest::sketch::mix;
-use crate::shard::{Bins, Labels, ModeKind, write_labels};
+use crate::shard::{Bins, LABELS_PER_BATCH, ModeKind, write_label_parts};
 use crate::storage::Disk;
-use arrow_array::builder::LargeStringBuilder;
+use arrow_array::{ArrayRef, Int64Array, LargeStringArray};
+use arrow_schema::DataType;
 use std::path::Path;
+use std::sync::Arc;
 
 /// The way from a spooled cell to an index and a hash of its label.
 pub(super) enum ModeIndex {
     Ids(Collected),
     Indices { base: i64 },
-    Bins { origin: f64, width: f64 },
+    /// Bin `b` stands for the numbers from `origin + b width` on; it is bin `first + b` from 0 on.
+    Bins { origin: f64, width: f64, first: i64 },
 }
 
 /// A mode whose indices are fixed.
@@ -34,9 +37,10 @@ impl ModeIndex {
                 let index = u32_of(cell);
                 (index, hash_integer(i64::from(index) + base))
             }
-            ModeIndex::Bins { origin, width } => {
-                let bin = ((f64_of(cell) - origin) / width).floor() as u32;
-                (bin, mix(u64::from(bin)))
+            ModeIndex::Bins { origin, width, first } => {
+                let bin = bin(f64_of(cell), *origin, *width);
+                // Counted from 0, not from the least: the same whatever other rows there are.
+                (bin, mix((first + i64::from(bin)) as u64))
             }
         }
     }
@@ -44,6 +48,11 @@ impl ModeIndex {
     pub(super) fn width(&self) -> usize {
         if matches!(self, ModeIndex::Bins { .. }) { 8 } else { 4 }
     }
+}
+
+#[inline]
+fn bin(x: f64, origin: f64, width: f64) -> u32 {
+    ((x - origin) / width).floor() as u32
 }
 
 #[inline]
@@ -59,7 +68,12 @@ pub(super) fn f64_of(cell: &[u8]) -> f64 {
 }
 
 /// Fixes the indices of a mode.
-pub(super) fn resolve(name: &str, mode: ModeGather, saw_dates: bool, saw_numbers: bool) -> Result<Resolved> {
+pub(super) fn resolve(
+    name: &str,
+    position: usize,
+    mode: ModeGather,
+    times_seen: &TimesSeen,
+) -> Result<Resolved> {
     match mode {
         ModeGather::Ids(dictionary) => {
             let collected = dictionary.finish();
@@ -71,31 +85,30 @@ pub(super) fn resolve(name: &str, mode: ModeGather, saw_dates: bool, saw_numbers
             Ok(Resolved { dim: dim.unwrap_or(largest + 1), index: ModeIndex::Indices { base }, bins: None })
         }
         ModeGather::Bins { binning, span } => {
-            if binning.time && saw_dates && saw_numbers {
+            if binning.time && times_seen.is_mixed(position) {
                 let what =
                     format!("mode {name} holds both dates and numbers: write all its times in one way");
                 return Err(Error::request(what));
             }
-            let per_second = match binning.time && !saw_dates {
+            let per_second = match binning.time && !times_seen.has_dates(position) {
                 true => per_second(span.most.abs().max(span.least.abs())),
                 false => 1.0,
             };
             let width = binning.width * per_second;
-            let bins = ((span.most - span.least) / width).floor() + 1.0;
-            if bins >= f64::from(u32::MAX) {
+            // Bins begin at multiples of their width, so that further rows leave them as they are.
+            let first = (span.least / width).floor();
+            let origin = (first * width).min(span.least);
+            let bins = ((span.most - origin) / width).floor() + 1.0;
+            if bins >= f64::from(u32::MAX) || first.abs() > 9e15 {
                 let what = format!(
                     "mode {name} would have {bins:.0} bins from {} to {}: choose wider ones",
                     span.least, span.most
                 );
                 return Err(Error::request(what));
             }
-            let bins_record = Bins {
-                origin: span.least / per_second,
-                width: binning.width,
-                time: binning.time,
-                per_second,
-            };
-            let index = ModeIndex::Bins { origin: span.least, width };
+            let bins_record =
+                Bins { origin: origin / per_second, width: binning.width, time: binning.time, per_second };
+            let index = ModeIndex::Bins { origin, width, first: first as i64 };
             Ok(Resolved { dim: bins as u32, index, bins: Some(bins_record) })
         }
     }
@@ -115,7 +128,7 @@ pub(super) fn kind(
         (ModeIndex::Ids(collected), _) => collected,
         (ModeIndex::Bins { .. }, None) => return Err(Error::request("a binned mode has lost its bins")),
     };
-    let labels = collected.labels();
+    let codes = collected.codes();
     // A file name that every system takes, and that two modes never share.
     let plain: String = name
         .chars()
@@ -126,23 +139,22 @@ pub(super) fn kind(
     } else {
         format!("modes/{plain}.{}.arrow", position + 1)
     };
+    let parts = codes.chunks(LABELS_PER_BATCH);
     if collected.all_integers() {
-        let integers = labels.iter().map(|label| if let Label::Integer(value) = label { *value } else { 0 });
-        let values: Vec<i64> = integers.collect();
-        let base = values.first().copied().unwrap_or(0);
-        if values.iter().enumerate().all(|(index, &value)| value == base + index as i64) {
+        let integer = |&code: &u32| collected.integer(code);
+        let base = codes.first().map_or(0, integer);
+        if codes.iter().map(integer).zip(base..).all(|(value, expected)| value == expected) {
             return Ok(ModeKind::Range { base });
         }
-        let labels = write_labels(disk, directory, file, &Labels::Integers(values.into()))?;
+        let parts = parts.map(|part| -> ArrayRef {
+            Arc::new(Int64Array::from_iter_values(part.iter().map(integer)))
+        });
+        let labels = write_label_parts(disk, directory, file, &DataType::Int64, parts)?;
         return Ok(ModeKind::Integers { labels });
     }
-    let mut text = LargeStringBuilder::new();
-    for label in &labels {
-        match label {
-            Label::Integer(value) => text.append_value(value.to_string()),
-            Label::Text(bytes) => text.append_value(String::from_utf8_lossy(bytes)),
-        }
-    }
-    let labels = write_labels(disk, directory, file, &Labels::Text(text.finish()))?;
+    let parts = parts.map(|part| -> ArrayRef {
+        Arc::new(LargeStringArray::from_iter_values(part.iter().map(|&code| collected.label(code))))
+    });
+    let labels = write_label_parts(disk, directory, file, &DataType::LargeUtf8, parts)?;
     Ok(ModeKind::Text { labels })
 }

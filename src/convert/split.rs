@@ -1,6 +1,7 @@
 //! Decides which split a row belongs to.
 
 use super::spool::Spool;
+use crate::control::Control;
 use crate::error::Result;
 use crate::ingest::sketch::mix;
 use crate::shard::Split;
@@ -20,8 +21,9 @@ impl Splitter {
     pub(super) fn by_hash(shares: [f64; 3], seed: u64) -> Self {
         Splitter::Hash {
             seed: mix(seed ^ 0x7465_6e66_696c_6c21),
-            train: shares[0],
-            validation: shares[0] + shares[1],
+            train: if shares[1] + shares[2] == 0.0 { f64::INFINITY } else { shares[0] },
+            // The sum of two shares may fall short of 1 by a rounding.
+            validation: if shares[2] == 0.0 { f64::INFINITY } else { shares[0] + shares[1] },
         }
     }
 
@@ -59,19 +61,31 @@ fn unordered(x: u64) -> f64 {
 
 /// The times below or at which four fifths and nine tenths of the rows lie, exactly, in four
 /// passes over the spool and a fixed amount of memory.
-pub(super) fn time_thresholds(spool: &mut Spool, record: usize, time_at: usize) -> Result<(f64, f64)> {
+pub(super) fn time_thresholds(
+    spool: &mut Spool,
+    record: usize,
+    time_at: usize,
+    control: &Control,
+) -> Result<(f64, f64)> {
     let rows = spool.len();
-    let train = quantile(spool, record, time_at, rows - rows / 5)?;
-    let validation = quantile(spool, record, time_at, rows - rows / 10)?;
+    let train = quantile(spool, record, time_at, rows - rows / 5, control)?;
+    let validation = quantile(spool, record, time_at, rows - rows / 10, control)?;
     Ok((train, validation))
 }
 
 /// The `rank`-th smallest time (from 1), sixteen bits per pass.
-fn quantile(spool: &mut Spool, record: usize, time_at: usize, rank: u64) -> Result<f64> {
+fn quantile(
+    spool: &mut Spool,
+    record: usize,
+    time_at: usize,
+    rank: u64,
+    control: &Control,
+) -> Result<f64> {
     let (mut prefix, mut left) = (0u64, rank.max(1));
     for shift in [48u32, 32, 16, 0] {
         let mut counts = vec![0u64; 1 << 16];
         spool.for_each_piece(|piece| {
+            control.check()?;
             for row in piece.chunks_exact(record) {
                 let mut bytes = [0; 8];
                 bytes.copy_from_slice(&row[time_at..time_at + 8]);

@@ -36,22 +36,22 @@ impl Spool {
     /// Space for `count` more records, zeroed.
     pub(super) fn extend(&mut self, count: usize) -> Result<&mut [u8]> {
         let limit = if self.file.is_some() { PIECE } else { self.most as usize };
-        if self.buffer.len() + count * self.record > limit {
+        let mut end = self.buffer.len() + count * self.record;
+        let grows = self.file.is_none() && end as u64 > self.memory.bytes() / 2;
+        // A growing Vec holds the old and the new copy for a moment.
+        let wanted = (end as u64 * 3).min(self.most * 3 / 2).max(2 * PIECE as u64);
+        if end > limit || grows && self.memory.resize(wanted).is_err() {
             self.spill()?;
+            end = count * self.record;
         }
         let start = self.buffer.len();
-        let end = start + count * self.record;
-        if self.file.is_none() && end as u64 > self.memory.bytes() / 2 {
-            // A growing Vec holds the old and the new copy for a moment.
-            let wanted = (end as u64 * 3).min(self.most * 3 / 2).max(2 * PIECE as u64);
-            self.memory.resize(wanted)?;
-        }
         self.buffer.resize(end, 0);
         self.records += count as u64;
         Ok(&mut self.buffer[start..])
     }
 
-    fn spill(&mut self) -> Result<()> {
+    /// Moves what is in memory to the scratch file.
+    pub(super) fn spill(&mut self) -> Result<()> {
         let first = self.file.is_none();
         if first {
             let file = tempfile::tempfile_in(&self.directory);

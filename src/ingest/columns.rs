@@ -43,6 +43,8 @@ pub struct ColumnRequest {
     pub time: Option<Option<ColumnRef>>,
     /// Fixed dimensions: ids are indices then.
     pub dims: Option<Vec<u32>>,
+    /// The header of an earlier file, for files that have none.
+    pub names: Option<Vec<String>>,
     /// Whether indices begin at 0 rather than 1 (`.tns` files, and with fixed dimensions).
     pub zero_based: bool,
 }
@@ -100,6 +102,8 @@ pub struct FilePlan {
     pub time: Option<usize>,
     /// How many columns every row has.
     pub count: usize,
+    /// The header, where there is one.
+    pub names: Option<Vec<String>>,
     /// What was guessed, for people.
     pub guessed: Option<String>,
 }
@@ -113,9 +117,9 @@ const WEEK: Binning = Binning { width: 604_800.0, time: true };
 impl Columns {
     fn name(&self, column: usize) -> String {
         match &self.names {
-            Some(names) => names[column].clone(),
+            Some(names) if !names[column].is_empty() => names[column].clone(),
             None if self.tns => format!("mode{}", column + 1),
-            None => format!("column{}", column + 1),
+            _ => format!("column{}", column + 1),
         }
     }
 
@@ -147,6 +151,12 @@ impl Columns {
             let plain = names[column].to_lowercase().replace([' ', '-'], "_");
             list.contains(&plain.as_str())
         })
+    }
+
+    /// Whether a column is the row number that pandas writes: the first, without a name.
+    fn is_row_number(&self, column: usize) -> bool {
+        column == 0
+            && self.names.as_ref().is_some_and(|names| names[0].is_empty() || names[0] == "Unnamed: 0")
     }
 
     fn first_number(&self, column: usize) -> Option<f64> {
@@ -206,7 +216,9 @@ impl Columns {
             None => self.guess_value(named.as_deref().unwrap_or(&[]))?,
         };
         let guess_modes = named.is_none();
-        let modes = named.unwrap_or_else(|| (0..self.count).filter(|&column| column != value).collect());
+        let modes = named.unwrap_or_else(|| {
+            (0..self.count).filter(|&column| column != value && !self.is_row_number(column)).collect()
+        });
         self.check_modes(&modes, value)?;
         if let Some(dims) = &request.dims
             && dims.len() != modes.len()
@@ -264,7 +276,8 @@ impl Columns {
             let modes = modes.iter().map(show).collect::<Vec<_>>().join(", ");
             format!("taking {modes} as the modes and {} as the value", self.name(value))
         });
-        Ok(FilePlan { modes, value, value_name: self.name(value), time, count: self.count, guessed })
+        let (value_name, names) = (self.name(value), self.names.clone());
+        Ok(FilePlan { modes, value, value_name, time, count: self.count, names, guessed })
     }
 
     fn check_modes(&self, modes: &[usize], value: usize) -> Result<(), String> {

@@ -8,12 +8,15 @@ use super::number::parse_number;
 use super::rows::{Cell, RowBatch};
 use super::sketch::mix;
 use hashbrown::HashTable;
+use std::borrow::Cow;
 use std::cmp::Ordering;
 
 /// Integers from 0 up to here are kept as a set of bits.
 const DENSE: i64 = 1 << 26;
 const SPARSE_CODE: u32 = 1 << 30;
 const TEXT_CODE: u32 = 1 << 31;
+/// More ids than one batch of rows can bring.
+const ROOM: usize = 1 << 24;
 
 /// The ids of one mode, as they are met.
 #[derive(Debug, Default)]
@@ -81,6 +84,12 @@ impl Dictionary {
         (TEXT_CODE + number, hash)
     }
 
+    /// Whether provisional numbers have run out.
+    pub fn is_full(&self) -> bool {
+        let most = self.integers.len().max(self.text_ends.len());
+        most >= (1 << 30) - ROOM
+    }
+
     /// Bytes of memory held.
     pub fn memory(&self) -> u64 {
         let tables = (self.sparse.capacity() + self.texts.capacity()) * 5;
@@ -90,7 +99,9 @@ impl Dictionary {
     }
 
     /// Sorts the labels and fixes every id's index.
-    pub fn finish(self) -> Collected {
+    pub fn finish(mut self) -> Collected {
+        // Finding ids is over; the sort needs the room.
+        (self.sparse, self.texts) = Default::default();
         let mut ranks = Vec::with_capacity(self.dense.len());
         let mut dense = 0u32;
         for word in &self.dense {
@@ -140,15 +151,6 @@ pub struct Collected {
     text_to_index: Vec<u32>,
 }
 
-/// A label in the sorted order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Label<'t> {
-    /// An integer.
-    Integer(i64),
-    /// Text (valid UTF-8).
-    Text(&'t [u8]),
-}
-
 impl Collected {
     /// All integers: the bits are in order already; negative ones come before, large ones after.
     fn sort_integers(&mut self) {
@@ -174,7 +176,7 @@ impl Collected {
             let number = parse_number(text_at(&self.text, &self.text_ends, n)).filter(|x| x.is_finite());
             (number.unwrap_or(f64::NAN), TEXT_CODE + n as u32)
         }));
-        let bytes = |code: u32| -> std::borrow::Cow<'_, [u8]> {
+        let bytes = |code: u32| -> Cow<'_, [u8]> {
             match code {
                 n if n >= TEXT_CODE => text_at(&self.text, &self.text_ends, (n - TEXT_CODE) as usize).into(),
                 n if n >= SPARSE_CODE => {
@@ -246,20 +248,37 @@ impl Collected {
         }
     }
 
-    /// The labels in index order.
-    pub fn labels(&self) -> Vec<Label<'_>> {
-        let mut labels = vec![Label::Integer(0); self.len()];
+    /// The provisional numbers in index order.
+    pub fn codes(&self) -> Vec<u32> {
+        let mut codes = vec![0; self.len()];
         for (rank, value) in self.dense_values().enumerate() {
             let index = self.dense_to_index.as_ref().map_or(rank as u32 + self.dense_offset, |map| map[rank]);
-            labels[index as usize] = Label::Integer(value);
+            codes[index as usize] = value as u32;
         }
-        for (n, &value) in self.integers.iter().enumerate() {
-            labels[self.integer_to_index[n] as usize] = Label::Integer(value);
+        for (n, &index) in self.integer_to_index.iter().enumerate() {
+            codes[index as usize] = SPARSE_CODE + n as u32;
         }
-        for n in 0..self.text_ends.len() {
-            labels[self.text_to_index[n] as usize] = Label::Text(text_at(&self.text, &self.text_ends, n));
+        for (n, &index) in self.text_to_index.iter().enumerate() {
+            codes[index as usize] = TEXT_CODE + n as u32;
         }
-        labels
+        codes
+    }
+
+    /// The integer behind a provisional number; 0 for text.
+    pub fn integer(&self, code: u32) -> i64 {
+        match code {
+            n if n >= TEXT_CODE => 0,
+            n if n >= SPARSE_CODE => self.integers[(n - SPARSE_CODE) as usize],
+            value => i64::from(value),
+        }
+    }
+
+    /// The label behind a provisional number, as it stood in the file.
+    pub fn label(&self, code: u32) -> Cow<'_, str> {
+        if code >= TEXT_CODE {
+            return String::from_utf8_lossy(text_at(&self.text, &self.text_ends, (code - TEXT_CODE) as usize));
+        }
+        self.integer(code).to_string().into()
     }
 }
 
@@ -290,11 +309,7 @@ mod tests {
     }
 
     fn shown(collected: &Collected) -> Vec<String> {
-        let text = |label: &Label<'_>| match label {
-            Label::Integer(value) => value.to_string(),
-            Label::Text(text) => String::from_utf8_lossy(text).into(),
-        };
-        collected.labels().iter().map(text).collect()
+        collected.codes().iter().map(|&code| collected.label(code).into()).collect()
     }
 
     #[test]

@@ -7,6 +7,7 @@
 pub mod columns;
 pub mod dialect;
 pub mod dictionary;
+mod guard;
 pub mod number;
 pub mod parquet;
 pub mod reader;
@@ -18,4 +19,4 @@ pub mod text;
 pub use columns::{Binning, ColumnRef, ColumnRequest, FilePlan, ModeColumn, ModeRole};
 pub use dictionary::{Collected, Dictionary};
 pub use reader::{Format, ReadOptions, open, read_rows};
-pub use rows::{BadRow, Cell, ModeCells, RowBatch};
+pub use rows::{BadRow, Cell, ModeCells, RowBatch, TimesSeen};

@@ -93,6 +93,23 @@ pub fn format_time(seconds: f64) -> String {
     text.strip_suffix("T00:00:00Z").map_or(text.clone(), str::to_string)
 }
 
+/// A moment that is kept as an integer, as a date and time in full: distinct moments stay distinct.
+///
+/// ```
+/// use tenfill::ingest::number::format_moment;
+/// assert_eq!(format_moment(86_400_250, 1000), "1970-01-02T00:00:00.25Z");
+/// assert_eq!(format_moment(-1, 1), "1969-12-31T23:59:59Z");
+/// assert_eq!(format_moment(2, 1), "1970-01-01T00:00:02Z");
+/// ```
+pub fn format_moment(value: i64, per_second: i64) -> String {
+    let nanoseconds = value.rem_euclid(per_second) * (1_000_000_000 / per_second);
+    let Ok(at) = jiff::Timestamp::new(value.div_euclid(per_second), nanoseconds as i32) else {
+        return value.to_string();
+    };
+    let text = at.to_string();
+    text.strip_suffix("T00:00:00Z").map_or(text.clone(), str::to_string)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

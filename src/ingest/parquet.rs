@@ -1,9 +1,10 @@
 //! Parquet to rows: one file or a directory of parts.
 
 use super::columns::{Columns, FilePlan, ModeRole};
+use super::guard::guarded;
 use super::number::{parse_integer, parse_number, parse_time};
-use super::rows::{Cell, ModeCells, RowBatch};
-use super::text::{check_index, shown};
+use super::rows::{Cell, ModeCells, RowBatch, TimesSeen};
+use super::text::{LONGEST_LINE, check_index, shown};
 use crate::error::{Error, IoContext, Result};
 use arrow_array::cast::AsArray;
 use arrow_array::types::*;
@@ -16,13 +17,16 @@ use std::path::{Path, PathBuf};
 
 /// How a Parquet file begins.
 pub const MAGIC: &[u8; 4] = b"PAR1";
-const BATCH_ROWS: usize = 1 << 15;
+/// Few enough that even ids of a megabyte fit into 32-bit offsets.
+const BATCH_ROWS: usize = 1 << 12;
 
 /// Whether a file begins as Parquet does.
+///
+/// Only a regular file is looked into: what is read from a pipe is gone.
 pub fn is_parquet(path: &Path) -> bool {
     use std::io::Read;
     let mut magic = [0; 4];
-    File::open(path).is_ok_and(|mut file| file.read_exact(&mut magic).is_ok()) && &magic == MAGIC
+    path.is_file() && File::open(path).is_ok_and(|mut file| file.read_exact(&mut magic).is_ok()) && &magic == MAGIC
 }
 
 /// The parts in a directory, sorted by name; hidden and marker files (`_SUCCESS`) are left out.
@@ -44,8 +48,14 @@ pub fn parts(directory: &Path) -> Result<Vec<PathBuf>> {
 
 fn builder(path: &Path, unpacked: Option<&File>) -> Result<ParquetRecordBatchReaderBuilder<File>> {
     let file = unpacked.map_or_else(|| File::open(path), File::try_clone).context("open", path)?;
-    ParquetRecordBatchReaderBuilder::try_new(file).map_err(|error| {
-        Error::input(path, format!("this Parquet file cannot be read ({error}): fetch it again"))
+    intact(path, || ParquetRecordBatchReaderBuilder::try_new(file))
+}
+
+/// What the Parquet reader returns, with its errors and panics as damage to the file.
+fn intact<T, E: std::fmt::Display>(path: &Path, read: impl FnOnce() -> Result<T, E>) -> Result<T> {
+    let result = guarded(read).and_then(|result| result.map_err(|error| error.to_string()));
+    result.map_err(|error| {
+        Error::input(path, format!("this Parquet file is damaged ({error}): fetch it again"))
     })
 }
 
@@ -54,35 +64,24 @@ pub fn columns(path: &Path, unpacked: Option<&File>) -> Result<Columns> {
     let builder = builder(path, unpacked)?;
     let names: Vec<String> = builder.schema().fields().iter().map(|field| field.name().clone()).collect();
     let mut first = vec![String::new(); names.len()];
-    let mut reader = builder.with_batch_size(1).build().map_err(|error| damaged(path, &error.to_string()))?;
-    if let Some(Ok(batch)) = reader.next() {
+    let mut reader = intact(path, || builder.with_batch_size(1).build())?;
+    if let Some(batch) = intact(path, || reader.next().transpose())? {
         for (text, column) in first.iter_mut().zip(batch.columns()) {
             *text = match Column::of(column, "", path) {
-                Ok(Column::Integers(values)) => {
-                    values.first().map_or(String::new(), |value| value.to_string())
-                }
-                Ok(Column::Floats(values)) => values.first().map_or(String::new(), |value| value.to_string()),
-                Ok(Column::Times(values)) => {
-                    values.first().map_or(String::new(), |&at| super::number::format_time(at))
-                }
-                Ok(Column::Text(values)) => values.first().map_or(String::new(), |value| value.to_string()),
-                Err(_) => String::new(),
+                Ok(cells) if batch.num_rows() > 0 && column.is_valid(0) => cells.text(0),
+                _ => String::new(),
             };
         }
     }
     Ok(Columns { count: names.len(), names: Some(names), first, tns: false })
 }
 
-fn damaged(path: &Path, error: &str) -> Error {
-    Error::input(path, format!("this Parquet file is damaged ({error}): fetch it again"))
-}
-
 /// The values of one column, of whichever type.
 enum Column<'b> {
     Integers(Vec<i64>),
     Floats(Vec<f64>),
-    /// Seconds since 1970.
-    Times(Vec<f64>),
+    /// Moments since 1970, and how many of their units make a second.
+    Times(Vec<i64>, i64),
     Text(Vec<&'b str>),
 }
 
@@ -96,14 +95,10 @@ impl<'b> Column<'b> {
             };
         }
         macro_rules! times {
-            ($kind:ty, $scale:expr) => {
+            ($kind:ty, $per_second:expr) => {
                 Column::Times(
-                    array
-                        .as_primitive::<$kind>()
-                        .values()
-                        .iter()
-                        .map(|&value| value as f64 * $scale)
-                        .collect(),
+                    array.as_primitive::<$kind>().values().iter().map(|&value| i64::from(value)).collect(),
+                    $per_second,
                 )
             };
         }
@@ -126,12 +121,15 @@ impl<'b> Column<'b> {
                 array.as_primitive::<Float32Type>().values().iter().map(|&v| f64::from(v)).collect(),
             ),
             DataType::Float64 => Column::Floats(array.as_primitive::<Float64Type>().values().to_vec()),
-            DataType::Timestamp(TimeUnit::Second, _) => times!(TimestampSecondType, 1.0),
-            DataType::Timestamp(TimeUnit::Millisecond, _) => times!(TimestampMillisecondType, 1e-3),
-            DataType::Timestamp(TimeUnit::Microsecond, _) => times!(TimestampMicrosecondType, 1e-6),
-            DataType::Timestamp(TimeUnit::Nanosecond, _) => times!(TimestampNanosecondType, 1e-9),
-            DataType::Date32 => times!(Date32Type, 86_400.0),
-            DataType::Date64 => times!(Date64Type, 1e-3),
+            DataType::Timestamp(TimeUnit::Second, _) => times!(TimestampSecondType, 1),
+            DataType::Timestamp(TimeUnit::Millisecond, _) => times!(TimestampMillisecondType, 1_000),
+            DataType::Timestamp(TimeUnit::Microsecond, _) => times!(TimestampMicrosecondType, 1_000_000),
+            DataType::Timestamp(TimeUnit::Nanosecond, _) => times!(TimestampNanosecondType, 1_000_000_000),
+            DataType::Date32 => {
+                let days = array.as_primitive::<Date32Type>().values().iter();
+                Column::Times(days.map(|&day| i64::from(day) * 86_400).collect(), 1)
+            }
+            DataType::Date64 => times!(Date64Type, 1_000),
             DataType::Utf8 => {
                 Column::Text(array.as_string::<i32>().iter().map(Option::unwrap_or_default).collect())
             }
@@ -155,7 +153,7 @@ impl<'b> Column<'b> {
         match self {
             Column::Integers(values) => values[row].to_string(),
             Column::Floats(values) => values[row].to_string(),
-            Column::Times(values) => super::number::format_time(values[row]),
+            Column::Times(values, per_second) => super::number::format_moment(values[row], *per_second),
             Column::Text(values) => values[row].to_string(),
         }
     }
@@ -163,7 +161,8 @@ impl<'b> Column<'b> {
     fn number(&self, row: usize) -> Option<f64> {
         match self {
             Column::Integers(values) => Some(values[row] as f64),
-            Column::Floats(values) | Column::Times(values) => Some(values[row]),
+            Column::Floats(values) => Some(values[row]),
+            Column::Times(values, per_second) => Some(values[row] as f64 / *per_second as f64),
             Column::Text(values) => parse_number(values[row].as_bytes()),
         }
     }
@@ -191,37 +190,37 @@ impl Parts {
         let mut place = vec![None; plan.count];
         wanted.iter().enumerate().for_each(|(position, &column)| place[column] = Some(position));
         let mask = ProjectionMask::roots(builder.parquet_schema(), wanted);
-        let reader = builder.with_projection(mask).with_batch_size(BATCH_ROWS).build();
-        let reader = reader.map_err(|error| damaged(path, &error.to_string()))?;
+        let reader =
+            intact(path, || builder.with_projection(mask).with_batch_size(BATCH_ROWS).build())?;
         Ok(Parts { reader, path: path.into(), plan: plan.clone(), place, row: 0 })
     }
 
     /// The next rows; `None` at the end.
     pub fn next(&mut self) -> Result<Option<RowBatch>> {
-        match self.reader.next() {
-            None => Ok(None),
-            Some(Ok(batch)) => self.rows(&batch).map(Some),
-            Some(Err(error)) => Err(damaged(&self.path, &error.to_string())),
-        }
+        let batch = intact(&self.path, || self.reader.next().transpose())?;
+        batch.map(|batch| self.rows(&batch)).transpose()
     }
 
     fn column<'b>(&self, batch: &'b RecordBatch, column: usize, name: &str) -> Result<Column<'b>> {
-        let array = batch.column(self.place[column].unwrap_or(0));
-        if array.null_count() > 0 {
-            let at = (0..array.len()).find(|&row| array.is_null(row)).unwrap_or(0);
-            return Err(Error::Row {
-                file: self.path.clone(),
-                line: self.row + at as u64 + 1,
-                what: format!("{name} is null: a missing entry is left out of the file, not written as null"),
-            });
-        }
-        Column::of(array, name, &self.path)
+        Column::of(batch.column(self.place[column].unwrap_or(0)), name, &self.path)
+    }
+
+    /// The columns in use that have nulls, with their names.
+    fn nulls<'b>(&'b self, batch: &'b RecordBatch) -> Vec<(&'b ArrayRef, &'b str)> {
+        let modes = self.plan.modes.iter().map(|mode| (mode.column, mode.name.as_str()));
+        let rest = [(self.plan.value, self.plan.value_name.as_str())];
+        let time = self.plan.time.map(|column| (column, "the time"));
+        let columns = modes.chain(rest).chain(time);
+        columns
+            .map(|(column, name)| (batch.column(self.place[column].unwrap_or(0)), name))
+            .filter(|(array, _)| array.null_count() > 0)
+            .collect()
     }
 
     fn rows(&mut self, batch: &RecordBatch) -> Result<RowBatch> {
         let mut out = RowBatch::default();
         let value = self.column(batch, self.plan.value, &self.plan.value_name)?;
-        if let Column::Times(_) = value {
+        if let Column::Times(..) = value {
             let what = format!("the value '{}' is a time, not a number", self.plan.value_name);
             return Err(Error::input(&self.path, what));
         }
@@ -234,9 +233,14 @@ impl Parts {
                 _ => ModeCells::Ids(Vec::with_capacity(batch.num_rows())),
             });
         }
+        let nulls = self.nulls(batch);
         for row in 0..batch.num_rows() {
             let rows = out.len();
-            if let Err(what) = take_row(&self.plan, &modes, &value, time.as_ref(), row, &mut out) {
+            if let Some((_, name)) = nulls.iter().find(|(array, _)| array.is_null(row)) {
+                let what =
+                    format!("{name} is null: a missing entry is left out of the file, not written as null");
+                out.reject(rows, self.row + row as u64 + 1, what);
+            } else if let Err(what) = take_row(&self.plan, &modes, &value, time.as_ref(), row, &mut out) {
                 out.reject(rows, self.row + row as u64 + 1, what);
             }
         }
@@ -257,7 +261,7 @@ fn take_row(
         let cell = match mode.role {
             ModeRole::Bins(binning) => {
                 let number =
-                    if binning.time { moment(column, row, out)? } else { finite(column, row, &mode.name)? };
+                    if binning.time { moment(column, row, position, out)? } else { finite(column, row, &mode.name)? };
                 if let ModeCells::Numbers(numbers) = &mut out.modes[position] {
                     numbers.push(number);
                 }
@@ -285,6 +289,9 @@ fn take_row(
                     if text.is_empty() {
                         return Err(format!("{} is empty", mode.name));
                     }
+                    if text.len() > LONGEST_LINE {
+                        return Err(format!("{} is longer than 1 MB: {}", mode.name, shown(text.as_bytes())));
+                    }
                     match parse_integer(text.as_bytes()) {
                         Some(id) => Cell::Integer(id),
                         None => {
@@ -301,7 +308,7 @@ fn take_row(
         }
     }
     if let Some(column) = time {
-        let at = moment(column, row, out)?;
+        let at = moment(column, row, TimesSeen::SPLIT, out)?;
         out.times.push(at);
     }
     out.values.push(finite(value, row, &plan.value_name)?);
@@ -317,23 +324,20 @@ fn finite(column: &Column<'_>, row: usize, name: &str) -> Result<f64, String> {
 }
 
 /// A time in seconds, or in the unit of the file's own numbers.
-fn moment(column: &Column<'_>, row: usize, out: &mut RowBatch) -> Result<f64, String> {
+fn moment(column: &Column<'_>, row: usize, place: usize, out: &mut RowBatch) -> Result<f64, String> {
     match column {
-        Column::Times(values) => {
-            out.saw_dates = true;
-            Ok(values[row])
+        Column::Times(values, per_second) => {
+            out.times_seen.date(place);
+            Ok(values[row] as f64 / *per_second as f64)
         }
         Column::Text(values) if parse_number(values[row].as_bytes()).is_none() => {
-            out.saw_dates = true;
-            parse_time(values[row]).ok_or_else(|| {
-                format!(
-                    "{} is neither a number of seconds nor an ISO-8601 date",
-                    shown(values[row].as_bytes())
-                )
-            })
+            out.times_seen.date(place);
+            let text = shown(values[row].as_bytes());
+            parse_time(values[row])
+                .ok_or_else(|| format!("{text} is neither a number of seconds nor an ISO-8601 date"))
         }
         _ => {
-            out.saw_numbers = true;
+            out.times_seen.number(place);
             finite(column, row, "the time")
         }
     }

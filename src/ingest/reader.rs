@@ -94,7 +94,7 @@ pub fn input_bytes(path: &Path) -> u64 {
 }
 
 /// Looks at an input's beginning and settles how to read it.
-pub fn open(path: &Path, options: &ReadOptions) -> Result<Input> {
+pub fn open(path: &Path, options: &ReadOptions, control: &Control) -> Result<Input> {
     let name = display_name(path);
     let settle = |columns: &Columns| columns.plan(&options.columns).map_err(|what| Error::input(&name, what));
     if options.format != Some(Format::Text) && !is_stdin(path) && (path.is_dir() || parquet::is_parquet(path))
@@ -110,7 +110,7 @@ pub fn open(path: &Path, options: &ReadOptions) -> Result<Input> {
         return Ok(Input { path: path.into(), plan: settle(&columns)?, kind: Kind::Parquet(parts) });
     }
     let read = BytesRead::default();
-    let mut stream = source::open(path, read.clone())?;
+    let mut stream = source::open(path, read.clone(), control)?;
     let mut begun = Vec::new();
     (&mut stream).take(1 << 16).read_to_end(&mut begun).map_err(|error| source::read_error(path, error))?;
     if begun.starts_with(parquet::MAGIC) {
@@ -137,11 +137,15 @@ pub fn open(path: &Path, options: &ReadOptions) -> Result<Input> {
         return Err(Error::input(name, "this is a binary file, not text (nor Parquet, gzip or zstd)"));
     }
     let whole = begun.len() < 1 << 16;
-    let mut lines: Vec<&[u8]> = text.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii_end).collect();
+    if text.contains(&b'\r') && !text.contains(&b'\n') && text.trim_ascii().contains(&b'\r') {
+        return Err(Error::input(name, "its lines end with a carriage return alone: save it with line feeds"));
+    }
+    let mut lines: Vec<&[u8]> =
+        text.split(|&byte| byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line)).collect();
     if !whole && lines.len() > 1 {
         lines.pop(); // the last line is cut
     }
-    lines.retain(|line| !line.is_empty() && !(tns && line.trim_ascii_start().starts_with(b"#")));
+    lines.retain(|line| !line.trim_ascii().is_empty() && !(tns && line.trim_ascii_start().starts_with(b"#")));
     lines.truncate(20);
     let request = if tns {
         DialectRequest {
@@ -155,9 +159,11 @@ pub fn open(path: &Path, options: &ReadOptions) -> Result<Input> {
     if whole && found.first.is_empty() {
         return Err(Error::input(name, "the file has a header but no rows"));
     }
-    let columns = Columns { names: found.header.clone(), count: found.columns, first: found.first, tns };
-    let plan = settle(&columns)?;
     let header = found.header.is_some();
+    // Of parts that were cut from one file only the first has the header.
+    let first_file = options.columns.names.clone().filter(|names| !tns && names.len() == found.columns);
+    let names = found.header.or(first_file);
+    let plan = settle(&Columns { names, count: found.columns, first: found.first, tns })?;
     let kind = Kind::Text { stream, begun, read, delimiter: found.delimiter, header, tns };
     Ok(Input { path: path.into(), plan, kind })
 }

@@ -1,5 +1,7 @@
 //! A batch of rows on its way from a file to the dictionaries.
 
+use crate::MAX_ORDER;
+
 /// An id as it stood in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cell {
@@ -41,6 +43,48 @@ pub struct BadRow {
     pub what: String,
 }
 
+/// How the times of a column were written: a mixture has no one unit.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct TimesSeen {
+    dates: [bool; MAX_ORDER + 1],
+    numbers: [bool; MAX_ORDER + 1],
+}
+
+impl TimesSeen {
+    /// The place of the column that a split by time goes by; modes have their own positions.
+    pub const SPLIT: usize = MAX_ORDER;
+
+    /// A date, which is in seconds.
+    #[inline]
+    pub fn date(&mut self, column: usize) {
+        self.dates[column] = true;
+    }
+
+    /// A number, of seconds, milliseconds, ...
+    #[inline]
+    pub fn number(&mut self, column: usize) {
+        self.numbers[column] = true;
+    }
+
+    /// Takes in what another batch saw.
+    pub fn join(&mut self, other: &TimesSeen) {
+        (0..=MAX_ORDER).for_each(|column| {
+            self.dates[column] |= other.dates[column];
+            self.numbers[column] |= other.numbers[column];
+        });
+    }
+
+    /// Whether a column has dates.
+    pub fn has_dates(&self, column: usize) -> bool {
+        self.dates[column]
+    }
+
+    /// Whether a column has both.
+    pub fn is_mixed(&self, column: usize) -> bool {
+        self.dates[column] && self.numbers[column]
+    }
+}
+
 /// Some rows, in file order.
 #[derive(Debug, Clone, Default)]
 pub struct RowBatch {
@@ -56,10 +100,8 @@ pub struct RowBatch {
     pub text: Vec<u8>,
     /// Rows that were left out.
     pub bad: Vec<BadRow>,
-    /// Whether a time stood there as a date (and so is in seconds).
-    pub saw_dates: bool,
-    /// Whether a time stood there as a number (of seconds, milliseconds, ...).
-    pub saw_numbers: bool,
+    /// How times stood there, per mode; the last is for the column that a split goes by.
+    pub times_seen: TimesSeen,
     /// How far the input has been read, in its own bytes.
     pub input_bytes: u64,
 }

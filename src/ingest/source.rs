@@ -1,8 +1,12 @@
 //! Opens an input: a file or standard input, plain or compressed.
 
+use crate::control::Control;
 use crate::error::{Error, IoContext, Result};
-use std::fs::File;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::fs::{File, OpenOptions};
 use std::io::{self, BufReader, Read};
+use std::os::fd::AsFd;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,6 +27,27 @@ impl<R: Read> Read for Counting<R> {
     }
 }
 
+/// Reads from a file, a pipe or a terminal, and hears a request to stop while it waits for more.
+struct Patient<F> {
+    inner: F,
+    control: Control,
+}
+
+impl<F: Read + AsFd> Read for Patient<F> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let wait = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+        loop {
+            self.control.check().map_err(io::Error::other)?;
+            let mut waiting = [PollFd::new(&self.inner, PollFlags::IN)];
+            match poll(&mut waiting, Some(&wait)) {
+                Ok(0) | Err(rustix::io::Errno::INTR) => {}
+                // Where it cannot be waited for, reading itself says what is wrong.
+                Ok(_) | Err(_) => return self.inner.read(buffer),
+            }
+        }
+    }
+}
+
 /// Whether a path stands for standard input.
 pub fn is_stdin(path: &Path) -> bool {
     path == Path::new("-")
@@ -39,29 +64,49 @@ pub fn plain_name(path: &Path) -> String {
     name.trim_end_matches(".gz").trim_end_matches(".zst").to_string()
 }
 
+const MAGIC_BYTES: usize = 6;
+
+/// What people try and cannot be read, by its first bytes, with the way out.
+const FOREIGN: [(&[u8], &str); 6] = [
+    (b"PK\x03\x04", "this is a zip archive or a spreadsheet: unpack it, or save it as CSV first"),
+    (b"BZh", "this is compressed with bzip2: unpack it first, e.g. bzcat FILE | tenfill convert - ..."),
+    (b"\xfd7zXZ\0", "this is compressed with xz: unpack it first, e.g. xzcat FILE | tenfill convert - ..."),
+    (b"%PDF", "this is a PDF file, not a table: save the table as CSV first"),
+    (b"\xff\xfe", "this is UTF-16 text: save it as UTF-8 first"),
+    (b"\xfe\xff", "this is UTF-16 text: save it as UTF-8 first"),
+];
+
 /// Opens `path`, decompressing by what its first bytes say rather than by its name.
-pub fn open(path: &Path, read: BytesRead) -> Result<Box<dyn Read + Send>> {
+pub fn open(path: &Path, read: BytesRead, control: &Control) -> Result<Box<dyn Read + Send>> {
+    let control = control.clone();
     let inner: Box<dyn Read + Send> = if is_stdin(path) {
-        Box::new(io::stdin())
+        Box::new(Patient { inner: io::stdin(), control })
     } else {
         if path.is_dir() {
             return Err(Error::input(path, "this is a directory, not a file"));
         }
-        Box::new(File::open(path).context("open", path)?)
+        // Opening a named pipe would wait for its writer, deaf to Ctrl-C; reading waits instead.
+        let nonblocking = rustix::fs::OFlags::NONBLOCK.bits() as i32;
+        let file = OpenOptions::new().read(true).custom_flags(nonblocking).open(path);
+        let file: File = file.context("open", path)?;
+        Box::new(Patient { inner: file, control })
     };
     let mut counted = Counting { inner, read };
-    let mut magic = Vec::with_capacity(4);
-    (&mut counted).take(4).read_to_end(&mut magic).context("read", display_name(path))?;
+    let mut magic = Vec::with_capacity(MAGIC_BYTES);
+    (&mut counted)
+        .take(MAGIC_BYTES as u64)
+        .read_to_end(&mut magic)
+        .context("read", display_name(path))?;
+    if let Some((_, what)) = FOREIGN.iter().find(|(begin, _)| magic.starts_with(begin)) {
+        return Err(Error::input(display_name(path), *what));
+    }
     let whole = io::Cursor::new(magic.clone()).chain(counted);
     Ok(match magic.as_slice() {
         [0x1f, 0x8b, ..] => {
             Box::new(flate2::read::MultiGzDecoder::new(BufReader::with_capacity(1 << 17, whole)))
         }
-        [0x28, 0xb5, 0x2f, 0xfd] => {
+        [0x28, 0xb5, 0x2f, 0xfd, ..] => {
             Box::new(zstd::stream::read::Decoder::new(whole).context("decompress", display_name(path))?)
-        }
-        [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => {
-            return Err(Error::input(display_name(path), "this is UTF-16 text: save it as UTF-8 first"));
         }
         _ => Box::new(whole),
     })
@@ -70,6 +115,9 @@ pub fn open(path: &Path, read: BytesRead) -> Result<Box<dyn Read + Send>> {
 /// An error met while reading: half a download says so.
 pub fn read_error(path: &Path, error: io::Error) -> Error {
     let name = display_name(path);
+    if error.get_ref().is_some_and(|inner| inner.is::<Error>()) {
+        return Error::Interrupted; // the only error of ours that reading meets
+    }
     match error.kind() {
         io::ErrorKind::UnexpectedEof => {
             Error::input(name, "the compressed file ends too early: it was cut short, fetch it again")

@@ -3,13 +3,13 @@
 use super::columns::{FilePlan, ModeRole};
 use super::dialect::Delimiter;
 use super::number::{parse_integer, parse_number, parse_time};
-use super::rows::{Cell, ModeCells, RowBatch};
+use super::rows::{Cell, ModeCells, RowBatch, TimesSeen};
 use crate::error::{Error, Result};
 use std::io::Read;
 use std::path::PathBuf;
 
 /// A line longer than this is taken for an unclosed quote or a binary file.
-const LONGEST_LINE: usize = 1 << 20;
+pub(super) const LONGEST_LINE: usize = 1 << 20;
 
 /// Whole lines.
 #[derive(Debug)]
@@ -84,20 +84,27 @@ impl Chunks {
         let Some(delimiter) = self.quotes.filter(|_| memchr::memchr(b'"', &self.rest).is_some()) else {
             return memchr::memrchr(b'\n', &self.rest).map_or(0, |at| at + 1);
         };
-        let (mut quoted, mut field_start, mut cut) = (false, true, 0);
-        for (at, &byte) in self.rest.iter().enumerate() {
-            if quoted {
-                // A doubled quote closes and opens again.
-                quoted = byte != b'"';
-                field_start = false;
-            } else if byte == b'"' && (field_start || at > 0 && self.rest[at - 1] == b'"') {
-                quoted = true;
-            } else {
-                field_start = byte == delimiter || byte == b'\n';
-                if byte == b'\n' {
-                    cut = at + 1;
+        // As the csv crate reads: a quote opens only at the start of a field, and a quote inside
+        // quotes closes them unless another follows.
+        #[derive(Clone, Copy, PartialEq)]
+        enum At {
+            FieldStart,
+            Field,
+            Quoted,
+            QuoteInQuotes,
+        }
+        let (mut at, mut cut) = (At::FieldStart, 0);
+        for (position, &byte) in self.rest.iter().enumerate() {
+            at = match (at, byte) {
+                (At::Quoted, b'"') => At::QuoteInQuotes,
+                (At::Quoted, _) | (At::FieldStart | At::QuoteInQuotes, b'"') => At::Quoted,
+                (_, b'\n') => {
+                    cut = position + 1;
+                    At::FieldStart
                 }
-            }
+                (_, byte) if byte == delimiter => At::FieldStart,
+                _ => At::Field,
+            };
         }
         cut
     }
@@ -177,12 +184,13 @@ impl Parser {
         let mut line_number = chunk.first_line;
         while start < chunk.bytes.len() {
             let end = memchr::memchr(b'\n', &chunk.bytes[start..]).map_or(chunk.bytes.len(), |at| start + at);
-            let line = chunk.bytes[start..end].trim_ascii_end();
+            let line = &chunk.bytes[start..end];
+            let line = line.strip_suffix(b"\r").unwrap_or(line);
             let (number, skip) = (line_number, line_number == 1 && self.skip_first);
             start = end + 1;
             line_number += 1;
             let line = if number == 1 { line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line) } else { line };
-            if skip || line.is_empty() || self.comments && line.trim_ascii_start().starts_with(b"#") {
+            if skip || line.trim_ascii().is_empty() || self.comments && line.trim_ascii_start().starts_with(b"#") {
                 continue;
             }
             let rows = batch.len();
@@ -221,7 +229,12 @@ impl Parser {
         let mut record = csv::ByteRecord::new();
         let mut first = chunk.first_line == 1 && self.skip_first;
         while let Ok(true) = reader.read_byte_record(&mut record) {
-            let line = chunk.first_line + record.position().map_or(0, |at| at.line() - 1);
+            // The record's position is that before any blank lines which the reader has skipped.
+            let line = record.position().map_or(0, |at| {
+                let blank = bytes[at.byte() as usize..].iter().take_while(|byte| b"\r\n".contains(byte));
+                at.line() - 1 + blank.filter(|&&byte| byte == b'\n').count() as u64
+            });
+            let line = chunk.first_line + line;
             if std::mem::take(&mut first) || record.len() == 1 && record[0].trim_ascii().is_empty() {
                 continue;
             }
@@ -259,7 +272,7 @@ impl Parser {
                 batch.values.push(self.number(field, self.names.len() - 1)?);
             }
             Want::Time => {
-                let time = self.time(field, batch)?;
+                let time = self.time(field, TimesSeen::SPLIT, batch)?;
                 batch.times.push(time);
             }
             Want::Mode(position) => {
@@ -269,7 +282,7 @@ impl Parser {
                 match self.roles[position] {
                     ModeRole::Bins(binning) => {
                         let number = if binning.time {
-                            self.time(field, batch)?
+                            self.time(field, position, batch)?
                         } else {
                             self.number(field, position)?
                         };
@@ -315,28 +328,28 @@ impl Parser {
             Some(number) if number.is_finite() => Ok(number),
             Some(_) => Err(format!("{} is {}, which is no finite number", self.names[name], shown(field))),
             None if field.is_empty() => Err(format!("{} is empty", self.names[name])),
-            None => Err(format!("{} is {}, which is no number", self.names[name], shown(field))),
+            None => Err(format!("{} is {}, which is no number{}", self.names[name], shown(field), hint(field))),
         }
     }
 
-    fn time(&self, field: &[u8], batch: &mut RowBatch) -> Result<f64, String> {
+    fn time(&self, field: &[u8], column: usize, batch: &mut RowBatch) -> Result<f64, String> {
         if let Some(number) = parse_number(field).filter(|number| number.is_finite()) {
-            batch.saw_numbers = true;
+            batch.times_seen.number(column);
             return Ok(number);
         }
-        match std::str::from_utf8(field).ok().and_then(parse_time) {
-            Some(seconds) => {
-                batch.saw_dates = true;
-                Ok(seconds)
-            }
-            None => Err(format!("{} is neither a number of seconds nor an ISO-8601 date", shown(field))),
+        if let Some(seconds) = std::str::from_utf8(field).ok().and_then(parse_time) {
+            batch.times_seen.date(column);
+            return Ok(seconds);
         }
+        let name = self.names.get(column).filter(|_| column < self.roles.len());
+        let name = name.map_or("the time", String::as_str);
+        Err(format!("{name} is {}, neither a number of seconds nor an ISO-8601 date", shown(field)))
     }
 }
 
 /// An id as an index from 0, or what is wrong with it.
 pub fn check_index(id: i64, base: i64, dim: Option<u32>, name: &str) -> Result<i64, String> {
-    let index = id - base;
+    let index = id.saturating_sub(base);
     if index < 0 {
         return Err(match base {
             1 if id == 0 => {
@@ -354,6 +367,13 @@ pub fn check_index(id: i64, base: i64, dim: Option<u32>, name: &str) -> Result<i
         }
         _ => Ok(index),
     }
+}
+
+/// What a decimal comma needs.
+fn hint(field: &[u8]) -> &'static str {
+    let with_point: Vec<u8> = field.iter().map(|&byte| if byte == b',' { b'.' } else { byte }).collect();
+    let is_comma = field.contains(&b',') && parse_number(&with_point).is_some();
+    if is_comma { ": numbers are written with a decimal point here" } else { "" }
 }
 
 /// A field or line for a message: quoted, shortened, printable.

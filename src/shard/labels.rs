@@ -51,7 +51,7 @@ impl Labels {
 }
 
 /// Rows per Arrow record batch.
-const BATCH: usize = 1 << 16;
+pub(crate) const BATCH: usize = 1 << 16;
 
 struct Checked<W> {
     inner: W,
@@ -72,9 +72,22 @@ impl<W: Write> Write for Checked<W> {
 
 /// Writes `labels` to `directory/file`.
 pub fn write_labels(disk: &dyn Disk, directory: &Path, file: String, labels: &Labels) -> Result<LabelsFile> {
-    let path = directory.join(&file);
     let array = labels.array();
-    let schema = Arc::new(Schema::new(vec![Field::new("label", array.data_type().clone(), false)]));
+    let parts = (0..array.len()).step_by(BATCH);
+    let parts = parts.map(|start| array.slice(start, BATCH.min(array.len() - start)));
+    write_label_parts(disk, directory, file, array.data_type(), parts)
+}
+
+/// Writes labels that come in parts of a column, so that they need not be in memory together.
+pub fn write_label_parts(
+    disk: &dyn Disk,
+    directory: &Path,
+    file: String,
+    kind: &DataType,
+    parts: impl Iterator<Item = ArrayRef>,
+) -> Result<LabelsFile> {
+    let path = directory.join(&file);
+    let schema = Arc::new(Schema::new(vec![Field::new("label", kind.clone(), false)]));
     let mut output = Checked { inner: AtomicFile::create(disk, &path)?, crc: 0 };
     let arrow = |error: arrow_schema::ArrowError| match error {
         arrow_schema::ArrowError::IoError(_, source) => source,
@@ -82,8 +95,7 @@ pub fn write_labels(disk: &dyn Disk, directory: &Path, file: String, labels: &La
     };
     {
         let mut writer = FileWriter::try_new(&mut output, &schema).map_err(arrow).context("write", &path)?;
-        for start in (0..array.len()).step_by(BATCH) {
-            let part = array.slice(start, BATCH.min(array.len() - start));
+        for part in parts {
             let batch = RecordBatch::try_new(Arc::clone(&schema), vec![part])
                 .map_err(arrow)
                 .context("write", &path)?;

@@ -74,7 +74,8 @@ impl SplitRecord {
 /// Bins of a numeric or time mode: index = floor((x - origin) / width).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Bins {
-    /// Where bin 0 begins: the least value of the data. For times, seconds since 1970.
+    /// Where bin 0 begins: the last multiple of the width that is not above the least value of the
+    /// data. For times, seconds since 1970.
     pub origin: f64,
     /// The width of a bin. For times, seconds.
     pub width: f64,
@@ -338,6 +339,19 @@ impl Manifest {
             let inside = |file: &str| file.starts_with(&format!("{}/", split.name())) && !file.contains("..");
             if record.shards.iter().any(|shard| !inside(&shard.file)) {
                 return Err("a shard lies outside the dataset".into());
+            }
+        }
+        for mode in &self.modes {
+            match &mode.kind {
+                ModeKind::Integers { labels } | ModeKind::Text { labels }
+                    if !labels.file.starts_with("modes/") || labels.file.contains("..") =>
+                {
+                    return Err(format!("the labels of {} lie outside the dataset", mode.name));
+                }
+                ModeKind::Bins(bins) if !(bins.width > 0.0 && bins.origin.is_finite()) => {
+                    return Err(format!("the bins of {} have no width", mode.name));
+                }
+                _ => {}
             }
         }
         Ok(())

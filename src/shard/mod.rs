@@ -84,7 +84,8 @@ mod writer;
 
 pub use block::{ALIGNMENT, BlockBuilder, MAX_BLOCK_ENTRIES, decode};
 pub use dataset::Dataset;
-pub use labels::{Labels, read_labels, write_labels};
+pub(crate) use labels::BATCH as LABELS_PER_BATCH;
+pub use labels::{Labels, read_labels, write_label_parts, write_labels};
 pub use manifest::{
     Bins, LabelsFile, Manifest, Mode, ModeKind, ModeStatistics, ShardRecord, Split, SplitRecord,
     ValueStatistics,

@@ -1,7 +1,7 @@
 //! Checks a whole dataset: every checksum and every rule, and names what is wrong.
 
 use super::dataset::Dataset;
-use super::manifest::{Split, ValueStatistics};
+use super::manifest::{ModeKind, ShardRecord, Split, ValueStatistics};
 use super::reader::Shard;
 use crate::control::{Control, Unit};
 use crate::error::{Error, Result};
@@ -63,10 +63,13 @@ pub fn verify(directory: &Path, control: &Control) -> Result<Verification> {
     let total: u64 = Split::ALL.iter().map(|&split| manifest.split(split).bytes()).sum();
     control.progress().stage("verify", Unit::Bytes, total);
     for mode in 0..manifest.modes.len() {
-        match dataset.labels(mode) {
-            Ok(None) => {}
-            Ok(Some(_)) => found.files += 1,
-            Err(error) => found.note(error, directory)?,
+        let (ModeKind::Integers { labels } | ModeKind::Text { labels }) = &manifest.modes[mode].kind else {
+            continue;
+        };
+        found.files += 1;
+        found.bytes += labels.bytes;
+        if let Err(error) = dataset.labels(mode) {
+            found.note(error, &directory.join(&labels.file))?;
         }
     }
     let mut done = 0;
@@ -80,9 +83,7 @@ pub fn verify(directory: &Path, control: &Control) -> Result<Verification> {
             found.files += 1;
             found.bytes += record.bytes;
             let checked = Shard::open(&path, &manifest.level_dims()).and_then(|shard| {
-                if shard.table_crc() != record.table_crc32c || shard.entries() != record.entries {
-                    return Err(Error::corrupt(&path, 0, "this is not the shard that the manifest names"));
-                }
+                same_shard(&shard, record)?;
                 walk.shard(&shard, control, &mut done)
             });
             if let Err(error) = checked {
@@ -105,6 +106,20 @@ pub fn verify(directory: &Path, control: &Control) -> Result<Verification> {
         }
     }
     Ok(found)
+}
+
+/// Whether all that the manifest says of a shard is so.
+fn same_shard(shard: &Shard, record: &ShardRecord) -> Result<()> {
+    let blocks = shard.blocks();
+    let ends = (blocks.first().map(|row| row.first), blocks.last().map(|row| row.last));
+    let bytes = shard.file().metadata().map_or(0, |data| data.len());
+    if shard.table_crc() != record.table_crc32c
+        || (shard.entries(), blocks.len() as u64, bytes) != (record.entries, record.blocks, record.bytes)
+        || ends != (Some(record.first), Some(record.last))
+    {
+        return Err(Error::corrupt(shard.path(), 0, "this is not the shard that the manifest names"));
+    }
+    Ok(())
 }
 
 /// Goes through the entries of a split in order.

@@ -166,7 +166,7 @@ where
         let read = |runs: usize| (self.memory / runs.max(1)).clamp(LEAST_READ, MOST_READ);
         // Too many runs for one merge: neighbours are merged into longer runs first, in order, so
         // that ties by arrival stay right.
-        let fan_in = (self.memory / LEAST_READ).max(2) - 1;
+        let fan_in = (self.memory / LEAST_READ).max(3) - 1;
         while worker.runs.len() > fan_in {
             let file = self.scratch_file()?;
             let mut written = 0;

@@ -15,6 +15,8 @@ pub struct Staging<'d> {
     output: PathBuf,
     replace: bool,
     lock: Option<File>,
+    /// Directories above the output that were not there before, the innermost first.
+    made: Vec<PathBuf>,
 }
 
 const LOCK: &str = ".lock";
@@ -39,11 +41,13 @@ impl<'d> Staging<'d> {
             return Err(Error::request(format!("another tenfill is writing {} just now", output.display())));
         }
         disk.remove_dir(&directory).context("remove the leftover", &directory)?;
+        let above = output.ancestors().skip(1).filter(|above| !above.as_os_str().is_empty());
+        let made = above.take_while(|above| !above.exists()).map(Path::to_path_buf).collect();
         disk.create_dir(&directory).context("create", &directory)?;
         let lock = OpenOptions::new().create(true).append(true).open(directory.join(LOCK));
         let lock = lock.context("create", &directory)?;
         lock.lock().context("lock", &directory)?;
-        Ok(Staging { disk, directory, output: output.into(), replace, lock: Some(lock) })
+        Ok(Staging { disk, directory, output: output.into(), replace, lock: Some(lock), made })
     }
 
     /// Where to put the files for now.
@@ -77,6 +81,7 @@ impl<'d> Staging<'d> {
             disk.rename(&self.directory, &self.output).context("finish", &self.output)?;
             disk.sync_dir(parent).context("finish", &self.output)?;
         }
+        self.made.clear();
         Ok(())
     }
 }
@@ -91,6 +96,10 @@ impl Drop for Staging<'_> {
         };
         // A leftover is found and removed at the next start.
         let _ = removed;
+        for above in &self.made {
+            // One that somebody else has put something into stays.
+            let _ = std::fs::remove_dir(above);
+        }
     }
 }
 
@@ -119,6 +128,16 @@ mod tests {
             assert_eq!(entries(), 1);
         }
         assert!(matches!(Staging::create(&RealDisk, &output, false, ""), Err(Error::Exists { .. })));
+    }
+
+    #[test]
+    fn directories_made_for_it_go_with_it() {
+        let parent = tempfile::tempdir().unwrap();
+        let output = parent.path().join("new/deeper/a.tenfill");
+        drop(Staging::create(&RealDisk, &output, false, "").unwrap());
+        assert_eq!(std::fs::read_dir(parent.path()).unwrap().count(), 0);
+        Staging::create(&RealDisk, &output, false, "").unwrap().commit().unwrap();
+        assert!(output.is_dir());
     }
 
     #[test]

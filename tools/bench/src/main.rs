@@ -1,0 +1,32 @@
+//! Measures tenfill: `cargo run --release -p tenfill-bench -- SUBCOMMAND`. One file per subcommand.
+
+mod convert;
+mod measure;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+#[derive(Parser)]
+#[command(name = "tenfill-bench", about = "Measures tenfill, side by side with other programs")]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Convert(convert::Arguments),
+}
+
+fn main() -> ExitCode {
+    let result = match Arguments::parse().command {
+        Command::Convert(arguments) => convert::run(&arguments),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("tenfill-bench: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
