@@ -72,8 +72,11 @@ fn cells(order: impl Strategy<Value = usize>) -> impl Strategy<Value = Cells> {
     order.prop_flat_map(move |order| {
         let value = prop_oneof![
             // What squares and sums without overflow.
-            (prop::num::f64::NORMAL | prop::num::f64::ZERO)
-                .prop_map(|x| if x.abs() > 1e140 { x * 1e-180 } else { x }),
+            (prop::num::f64::NORMAL | prop::num::f64::ZERO).prop_map(|x| if x.abs() > 1e140 {
+                x * 1e-180
+            } else {
+                x
+            }),
             (-10i32..10).prop_map(|n| f64::from(n) / 2.0),
             any::<f32>().prop_filter("finite", |x| x.is_finite()).prop_map(f64::from),
         ];

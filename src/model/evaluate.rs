@@ -87,7 +87,7 @@ pub fn evaluate_file(model: &Model, path: &Path, threads: usize, control: &Contr
     let view = FactorsView::new(model.point.ranks(), &rows, model.point.core.as_slice());
     let mut sums = ResidualSums::default();
     let mut outside = 0;
-    let input = ingest::open(path, &options)?;
+    let input = ingest::open(path, &options, control)?;
     ingest::read_rows(input, &options, control, |batch| {
         if let Some(bad) = batch.bad.first() {
             return Err(Error::Row { file: batch.file.clone(), line: bad.line, what: bad.what.clone() });
@@ -105,7 +105,7 @@ pub fn evaluate_file(model: &Model, path: &Path, threads: usize, control: &Contr
                     },
                     ModeCells::Numbers(numbers) => {
                         let per_second = match &about.modes[mode].kind {
-                            ModeKind::Bins(bins) if !batch.saw_dates => bins.per_second,
+                            ModeKind::Bins(bins) if !batch.times_seen.has_dates(mode) => bins.per_second,
                             _ => 1.0,
                         };
                         lookup.number(numbers[row] / per_second).map(|(bin, inside)| {

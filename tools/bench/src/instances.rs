@@ -34,17 +34,39 @@ const INSTANCES: [(&str, &str, &str, &str, u64); 6] = [
 
 pub fn run(arguments: &Arguments) -> Result<(), String> {
     std::fs::create_dir_all(&arguments.dir).map_err(|error| error.to_string())?;
-    println!("{:26} {:>4} {:>10} {:>6} {:>6} {:>10} {:>10} {:>8} {:>8}", "instance", "seed", "iterations", "bound", "passes", "train MSE", "test MSE", "CPU s", "wall s");
+    println!(
+        "{:26} {:>4} {:>10} {:>6} {:>6} {:>10} {:>10} {:>8} {:>8}",
+        "instance", "seed", "iterations", "bound", "passes", "train MSE", "test MSE", "CPU s", "wall s"
+    );
     let mut over = 0;
     for (name, dims, rank, oversampling, bound) in INSTANCES {
         for seed in 1..=arguments.seeds {
             let (data, run) = (arguments.dir.join("instance.tenfill"), arguments.dir.join("instance-run"));
             let seed_text = seed.to_string();
             let mut synth = Command::new(&arguments.tenfill);
-            synth.args(["synth", "--quiet", "--force", "--dims", dims, "--rank", rank, "--oversampling", oversampling]);
+            synth.args([
+                "synth",
+                "--quiet",
+                "--force",
+                "--dims",
+                dims,
+                "--rank",
+                rank,
+                "--oversampling",
+                oversampling,
+            ]);
             measure::run(synth.args(["--seed", &seed_text, "-o"]).arg(&data))?;
             let mut complete = Command::new(&arguments.tenfill);
-            complete.args(["complete", "--quiet", "--json", "--force", "--rank", rank, "--init", &arguments.init]);
+            complete.args([
+                "complete",
+                "--quiet",
+                "--json",
+                "--force",
+                "--rank",
+                rank,
+                "--init",
+                &arguments.init,
+            ]);
             let (_, output) = measure::run(complete.args(["--seed", &seed_text, "-o"]).arg(&run).arg(&data))?;
             let line = output.lines().last().unwrap_or_default();
             let done: Value = serde_json::from_str(line).map_err(|error| error.to_string())?;

@@ -36,12 +36,32 @@ struct Case {
 }
 
 const CASES: [Case; 6] = [
-    Case { name: "uniform 10000^3 r5", data: "u10000", synth: "--dims 10000,10000,10000 --entries 1500000 --rank 5", rank: 5 },
-    Case { name: "uniform 3000^3 r10", data: "u3000", synth: "--dims 3000,3000,3000 --entries 900000 --rank 5", rank: 10 },
+    Case {
+        name: "uniform 10000^3 r5",
+        data: "u10000",
+        synth: "--dims 10000,10000,10000 --entries 1500000 --rank 5",
+        rank: 5,
+    },
+    Case {
+        name: "uniform 3000^3 r10",
+        data: "u3000",
+        synth: "--dims 3000,3000,3000 --entries 900000 --rank 5",
+        rank: 10,
+    },
     Case { name: "ratings 71567x10681x731 r4", data: "ratings10m", synth: RATINGS, rank: 4 },
     Case { name: "ratings 71567x10681x731 r10", data: "ratings10m", synth: RATINGS, rank: 10 },
-    Case { name: "ratings 6000x4000x200 r4", data: "ratings1m", synth: "--kind ratings --dims 6000,4000,200 --entries 1000000", rank: 4 },
-    Case { name: "order 4, 500^4 r5", data: "order4", synth: "--dims 500,500,500,500 --entries 1000000 --rank 3", rank: 5 },
+    Case {
+        name: "ratings 6000x4000x200 r4",
+        data: "ratings1m",
+        synth: "--kind ratings --dims 6000,4000,200 --entries 1000000",
+        rank: 4,
+    },
+    Case {
+        name: "order 4, 500^4 r5",
+        data: "order4",
+        synth: "--dims 500,500,500,500 --entries 1000000 --rank 3",
+        rank: 5,
+    },
 ];
 const RATINGS: &str = "--kind ratings --dims 71567,10681,731 --entries 10000000";
 
@@ -50,11 +70,19 @@ const NAIVE_BLOCKS: usize = 2;
 
 pub fn run(arguments: &Arguments) -> Result<(), String> {
     std::fs::create_dir_all(&arguments.dir).map_err(|error| error.to_string())?;
-    println!("ns of processor time per entry, one thread; the naive twin is plain loops over all r_1 r_2 r_3 terms");
+    println!(
+        "ns of processor time per entry, one thread; the naive twin is plain loops over all r_1 r_2 r_3 terms"
+    );
     println!("{:30} {:>10} {:>28} {:>28}", "", "", "gradient", "step");
-    println!("{:30} {:>10} {:>9} {:>9} {:>8} {:>9} {:>9} {:>8}", "case", "entries", "naive", "fast", "ratio", "naive", "fast", "ratio");
+    println!(
+        "{:30} {:>10} {:>9} {:>9} {:>8} {:>9} {:>9} {:>8}",
+        "case", "entries", "naive", "fast", "ratio", "naive", "fast", "ratio"
+    );
     let mut lines = Vec::new();
-    for case in CASES.iter().filter(|case| arguments.only.as_ref().is_none_or(|only| case.name.contains(only.as_str()))) {
+    for case in CASES
+        .iter()
+        .filter(|case| arguments.only.as_ref().is_none_or(|only| case.name.contains(only.as_str())))
+    {
         lines.push(measure(case, arguments)?);
     }
     if let Some(path) = &arguments.json {
@@ -99,12 +127,13 @@ impl Blocks {
     }
 
     fn views(&self) -> Result<Vec<BlockView<'_>>, String> {
-        let view = |(shard, number, buffer): &(usize, usize, Vec<u64>)| {
-            let length = self.shards[*shard].blocks()[*number].bytes as usize;
-            let bytes: &[u8] = &bytemuck::cast_slice(buffer)[..length];
-            self.shards[*shard].view(*number, bytes).map_err(|error| error.to_string())
-        };
-        self.bytes.iter().map(view).collect()
+        let mut views = Vec::with_capacity(self.bytes.len());
+        for (shard, number, buffer) in &self.bytes {
+            let shard = &self.shards[*shard];
+            let bytes: &[u8] = &bytemuck::cast_slice(buffer)[..shard.blocks()[*number].bytes as usize];
+            views.push(shard.view(*number, bytes).map_err(|error| error.to_string())?);
+        }
+        Ok(views)
     }
 }
 
@@ -148,10 +177,16 @@ fn measure(case: &Case, arguments: &Arguments) -> Result<Value, String> {
     let mut sums = GradientSums::new(&dims, &ranks, 0..dims[0]);
     let mut step = StepSums::default();
     let mut workspace = Workspace::new();
-    let naive_gradient = time(few_entries, || few.iter().for_each(|block| naive::gradient(block, &at, &mut sums)));
-    let fast_gradient = time(entries, || views.iter().for_each(|block| kernel::gradient(block, &at, &mut sums, &mut workspace)));
-    let naive_step = time(few_entries, || few.iter().for_each(|block| naive::step(block, &at, &along, &mut step)));
-    let fast_step = time(entries, || views.iter().for_each(|block| kernel::step(block, &at, &along, &mut step, &mut workspace)));
+    let naive_gradient =
+        time(few_entries, || few.iter().for_each(|block| naive::gradient(block, &at, &mut sums)));
+    let fast_gradient = time(entries, || {
+        views.iter().for_each(|block| kernel::gradient(block, &at, &mut sums, &mut workspace))
+    });
+    let naive_step =
+        time(few_entries, || few.iter().for_each(|block| naive::step(block, &at, &along, &mut step)));
+    let fast_step = time(entries, || {
+        views.iter().for_each(|block| kernel::step(block, &at, &along, &mut step, &mut workspace))
+    });
     black_box((&sums, &step));
     println!(
         "{:30} {:>10} {naive_gradient:>9.1} {fast_gradient:>9.2} {:>8.1} {naive_step:>9.1} {fast_step:>9.2} {:>8.1}",

@@ -1,6 +1,8 @@
 //! Measures tenfill: `cargo run --release -p tenfill-bench -- SUBCOMMAND`. One file per subcommand.
 
 mod convert;
+mod instances;
+mod kernels;
 mod measure;
 
 use clap::{Parser, Subcommand};
@@ -16,11 +18,15 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     Convert(convert::Arguments),
+    Kernels(kernels::Arguments),
+    Instances(instances::Arguments),
 }
 
 fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Convert(arguments) => convert::run(&arguments),
+        Command::Kernels(arguments) => kernels::run(&arguments),
+        Command::Instances(arguments) => instances::run(&arguments),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
