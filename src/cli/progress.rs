@@ -80,4 +80,10 @@ impl Progress for Bars {
             _ => eprintln!("{message}"),
         }
     }
+
+    fn detail(&self, message: &str) {
+        if self.verbose {
+            self.say(message);
+        }
+    }
 }

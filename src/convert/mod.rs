@@ -23,15 +23,19 @@ use crate::control::{Control, Unit};
 use crate::error::{Error, Result};
 use crate::ingest::{self, ReadOptions, reader};
 use crate::shard::Split;
-use crate::storage::{RealDisk, Staging};
+use crate::storage::{Disk, RealDisk, Staging};
 use std::path::{Path, PathBuf};
 
 const HINT: &str = "--force replaces it";
 
 /// Converts files to a dataset.
 pub fn convert(options: &ConvertOptions, control: &Control) -> Result<Converted> {
-    let disk = RealDisk;
-    let staging = Staging::create(&disk, &options.output, options.force, HINT)?;
+    convert_on(&RealDisk, options, control)
+}
+
+/// The same on a given disk.
+pub fn convert_on(disk: &dyn Disk, options: &ConvertOptions, control: &Control) -> Result<Converted> {
+    let staging = Staging::create(disk, &options.output, options.force, HINT)?;
     let budget = Budget::new(options.memory)?;
     let scratch = scratch_directory(options.temp_dir.as_deref(), &options.output)?;
     let mut read = options.read.clone();

@@ -10,7 +10,7 @@ use crate::error::{Error, IoContext, Result};
 use crate::manifold::{Core, Point, Rows};
 use crate::objective::UnseenRows;
 use crate::shard::{Dataset, Labels, Mode, ModeKind, read_labels};
-use crate::storage::{Container, ContainerWriter, Disk, write_atomic};
+use crate::storage::{Container, ContainerWriter, Disk, make_dir, write_atomic};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
@@ -45,7 +45,8 @@ pub struct Model {
     directory: PathBuf,
 }
 
-const FILE: &str = "model.bin";
+/// The file within the folder of a run's model.
+pub(crate) const FILE: &str = "model.bin";
 const KIND: &str = "model";
 
 /// The indices of every mode (in the user's order) that have no train entry.
@@ -64,7 +65,7 @@ impl Model {
             if let ModeKind::Integers { labels } | ModeKind::Text { labels } = &mode.kind {
                 let (from, to) = (dataset.directory().join(&labels.file), directory.join(&labels.file));
                 let folder = to.parent().unwrap_or(directory);
-                disk.create_dir(folder).context("create", folder)?;
+                make_dir(disk, folder)?;
                 let bytes = std::fs::read(&from).context("read", &from)?;
                 write_atomic(disk, &to, &bytes)?;
             }

@@ -158,7 +158,11 @@ impl<T: DeserializeOwned> Container<T> {
             return flaw(offset, &format!("this is a {}, not a {kind}", description.kind));
         }
         let mut next = HEAD;
+        let mut names = std::collections::HashSet::new();
         for array in &description.arrays {
+            if !names.insert(array.name.as_str()) {
+                return flaw(offset, &format!("there are two arrays '{}'", array.name));
+            }
             let bytes = array.length.checked_mul(8);
             let end = bytes.and_then(|bytes| bytes.checked_add(array.offset));
             let pieces = bytes.map(|bytes| bytes.div_ceil(PIECE as u64));
