@@ -138,14 +138,6 @@ impl Checkpoints {
             return Err(Error::input(&path, what));
         }
         let About { dims, rank, best, .. } = &container.about;
-        let shaped = dims.len() == rank.len() && dims.iter().chain(rank).all(|&n| n > 0);
-        let sizes = dims.iter().zip(rank).try_fold(0usize, |sum, (n, r)| sum.checked_add(n.checked_mul(*r)?));
-        if !shaped
-            || sizes.is_none()
-            || rank.iter().try_fold(1usize, |product, &r| product.checked_mul(r)).is_none()
-        {
-            return Err(Error::corrupt(&path, 0, "the checkpoint's dimensions and ranks do not go together"));
-        }
         let tangent = |prefix: &str| -> Result<Tangent> {
             let (factors, core) = read_arrays(&container, prefix, dims, rank)?;
             Ok(Tangent { factors, core })

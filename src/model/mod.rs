@@ -116,6 +116,9 @@ impl Model {
         }
         let container = Container::<ModelAbout>::open(&path, KIND)?;
         let dims: Vec<usize> = container.about.modes.iter().map(|mode| mode.dim as usize).collect();
+        if container.about.unseen.len() != dims.len() {
+            return Err(Error::corrupt(&path, 0, "the model's modes and unseen indices do not go together"));
+        }
         let (factors, core) = read_arrays(&container, "", &dims, &container.about.rank)?;
         let mut unseen = Vec::new();
         for (mode, &count) in container.about.unseen.iter().enumerate() {
@@ -175,11 +178,19 @@ pub(crate) fn read_arrays<T: serde::de::DeserializeOwned>(
     dims: &[usize],
     ranks: &[usize],
 ) -> Result<(Vec<Rows>, Core)> {
+    let size = ranks.iter().try_fold(1usize, |size, &rank| size.checked_mul(rank));
+    let fits = dims.len() == ranks.len() && dims.iter().chain(ranks).all(|&n| n > 0);
+    let Some(size) =
+        size.filter(|_| fits && dims.iter().zip(ranks).all(|(n, r)| n.checked_mul(*r).is_some()))
+    else {
+        let what = format!("the dimensions {dims:?} and ranks {ranks:?} do not go together");
+        return Err(Error::corrupt(container.path(), 0, what));
+    };
     let mut factors = Vec::new();
     for (mode, (&dim, &rank)) in dims.iter().zip(ranks).enumerate() {
         let numbers = container.array(&format!("{prefix}factor.{mode}"), dim * rank)?;
         factors.push(Rows::from_vec(dim, rank, numbers));
     }
-    let core = container.array(&format!("{prefix}core"), ranks.iter().product())?;
+    let core = container.array(&format!("{prefix}core"), size)?;
     Ok((factors, Core::from_vec(ranks, core)))
 }

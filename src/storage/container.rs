@@ -180,6 +180,11 @@ impl<T: DeserializeOwned> Container<T> {
         Ok(Container { about: description.about, file, path: path.into(), arrays: description.arrays })
     }
 
+    /// Where it lies.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Reads an array of a known length.
     pub fn array(&self, name: &str, length: usize) -> Result<Vec<f64>> {
         let found = self.arrays.iter().find(|array| array.name == name);

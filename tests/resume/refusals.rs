@@ -1,6 +1,6 @@
 //! What `resume` finds, says and refuses.
 
-use super::tool::{complete, fail, newest, result, spawn, succeed, synth};
+use super::tool::{complete, fail, newest, result, spawn, succeed, synth, wait_until};
 use std::path::Path;
 
 fn text(path: &Path) -> &str {
@@ -81,9 +81,7 @@ fn a_run_that_was_killed_before_its_first_checkpoint_begins_again() {
     succeed(&complete(text(&data), text(&whole), "12"));
     let (mut child, _) =
         spawn(&[&complete(text(&data), text(&run), "100000000")[..], &["--checkpoint-every", "0"]].concat());
-    while !run.join("log.jsonl").exists() {
-        std::thread::yield_now();
-    }
+    wait_until(&mut child, || run.join("log.jsonl").exists());
     child.kill().unwrap();
     child.wait().unwrap();
     succeed(&["verify", text(&run)]);
@@ -130,9 +128,7 @@ fn two_processes_on_one_run_are_refused() {
     let mut arguments = complete(text(&data), text(&run), "100000000");
     arguments.extend(["--algorithm", "sd", "--metric", "euclidean"]);
     let (mut child, _) = spawn(&arguments);
-    while !run.join("log.jsonl").exists() {
-        std::thread::yield_now();
-    }
+    wait_until(&mut child, || run.join("log.jsonl").exists());
     let told = fail(&["resume", text(&run)]);
     let forced = fail(&[&complete(text(&data), text(&run), "4")[..], &["--force"]].concat());
     child.kill().unwrap();

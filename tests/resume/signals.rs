@@ -1,6 +1,6 @@
 //! SIGINT and SIGTERM: the iteration is finished, a checkpoint written; a second one ends at once.
 
-use super::tool::{complete, newest, result, spawn, succeed, synth};
+use super::tool::{complete, newest, result, spawn, succeed, synth, wait_until};
 use std::path::Path;
 use std::process::{Child, Command};
 
@@ -21,10 +21,9 @@ fn begin(place: &Path, every: &str) -> Child {
     let (data, run) = (place.join("data"), place.join("run"));
     let mut arguments = complete(data.to_str().unwrap(), run.to_str().unwrap(), "100000000");
     arguments.extend(["--algorithm", "sd", "--metric", "euclidean", "--checkpoint-every", every]);
-    let (child, _) = spawn(&arguments);
-    while logged(&run) < 5 {
-        std::thread::yield_now();
-    }
+    // Its standard error is closed at once: that nobody listens must not end a run.
+    let (mut child, _) = spawn(&arguments);
+    wait_until(&mut child, || logged(&run) >= 5);
     child
 }
 
@@ -58,9 +57,7 @@ fn the_second_signal_ends_at_once_and_loses_nothing() {
     let place = tempfile::tempdir().unwrap();
     let mut child = begin(place.path(), "1");
     let run = place.path().join("run");
-    while newest(&run).is_none() {
-        std::thread::yield_now();
-    }
+    wait_until(&mut child, || newest(&run).is_some());
     let before = newest(&run);
     signal(&child, "-TERM");
     signal(&child, "-TERM");

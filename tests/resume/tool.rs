@@ -125,3 +125,11 @@ pub fn spawn(arguments: &[&str]) -> (Child, impl Iterator<Item = String> + use<>
 pub fn reported(line: &str) -> Option<usize> {
     line.strip_prefix("checkpoint ")?.strip_suffix(" is durable")?.parse().ok()
 }
+
+/// Waits for something that a running program does; it must not end before.
+pub fn wait_until(child: &mut Child, mut happened: impl FnMut() -> bool) {
+    while !happened() {
+        assert!(child.try_wait().unwrap().is_none() || happened(), "the program has ended");
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+}
