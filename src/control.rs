@@ -13,6 +13,8 @@ pub trait Progress: Send + Sync {
     fn advance(&self, done: u64, note: &dyn fmt::Display);
     /// Something that the user should know, now and afterwards.
     fn say(&self, message: &str);
+    /// Something for a user who wants to know more.
+    fn detail(&self, _message: &str) {}
 }
 
 /// What a stage counts.
@@ -71,6 +73,11 @@ impl Control {
     /// Something that the user should know.
     pub fn say(&self, message: impl AsRef<str>) {
         self.progress.say(message.as_ref());
+    }
+
+    /// Something for a user who wants to know more.
+    pub fn detail(&self, message: impl AsRef<str>) {
+        self.progress.detail(message.as_ref());
     }
 }
 

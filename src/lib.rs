@@ -7,7 +7,8 @@
 //!
 //! ```
 //! use tenfill::convert::{ConvertOptions, convert};
-//! use tenfill::run::{Config, Limits, complete};
+//! use tenfill::run::{Config, Limits, RunDirectory, complete};
+//! use tenfill::storage::RealDisk;
 //! use tenfill::{Control, Dataset, Model};
 //!
 //! # fn main() -> tenfill::Result<()> {
@@ -20,7 +21,8 @@
 //! let dataset = Dataset::open(&data)?;
 //! let mut config = Config::new(&dataset, vec![2, 2]);
 //! config.solver.max_iterations = 20;
-//! let outcome = complete(&run, &dataset, &config, &Limits::default(), &control)?;
+//! let directory = RunDirectory::create(&RealDisk, &run, false)?;
+//! let outcome = complete(&directory, &dataset, &config, &Limits::default(), &control)?;
 //! println!("test MSE {:?}, stopped by {}", outcome.test_mse, outcome.stopped_by);
 //! let model = Model::read(&run)?;
 //! println!("entry (0, 0) is about {}", model.point.value_at(&[0, 0]));

@@ -8,9 +8,10 @@ use crate::error::{Error, IoContext, Result};
 use crate::manifold::{Point, Tangent};
 use crate::model::{read_arrays, write_arrays};
 use crate::solver::{Best, Iteration, State};
-use crate::storage::{Container, ContainerWriter, Disk};
+use crate::storage::{Container, ContainerWriter, Disk, make_dir};
 use serde::{Deserialize, Serialize};
-use std::path::{Path, PathBuf};
+use serde_json::Value;
+use std::path::PathBuf;
 
 const KIND: &str = "checkpoint";
 const ENDING: &str = "checkpoint";
@@ -33,8 +34,8 @@ pub struct Progress {
 /// The scalars of a state; its arrays lie beside them.
 #[derive(Serialize, Deserialize)]
 struct About {
-    /// Identifies dataset and configuration.
-    fingerprint: String,
+    /// Dataset and configuration.
+    meaning: Value,
     dims: Vec<usize>,
     rank: Vec<usize>,
     slope: f64,
@@ -51,7 +52,7 @@ struct About {
 #[derive(Debug, Clone)]
 pub struct Checkpoints {
     directory: PathBuf,
-    fingerprint: String,
+    meaning: Value,
 }
 
 /// A checkpoint that was loaded, and what was wrong with newer ones.
@@ -66,9 +67,10 @@ pub struct Loaded {
 }
 
 impl Checkpoints {
-    /// Those in `directory`, for a dataset and configuration with this fingerprint.
-    pub fn new(directory: PathBuf, fingerprint: String) -> Self {
-        Checkpoints { directory, fingerprint }
+    /// Those in `directory`; `meaning` is a JSON object of what dataset and configuration give to
+    /// the numbers of a state, and one with another meaning is not loaded.
+    pub fn new(directory: PathBuf, meaning: Value) -> Self {
+        Checkpoints { directory, meaning }
     }
 
     fn path(&self, iteration: usize) -> PathBuf {
@@ -90,9 +92,10 @@ impl Checkpoints {
         Ok(found)
     }
 
-    /// Writes a checkpoint and then removes those that are too old.
+    /// Writes a checkpoint and then, when it is durable, removes those that are too old, and
+    /// newer ones: a run goes back behind a checkpoint only when that is damaged.
     pub fn save(&self, disk: &dyn Disk, state: &State, progress: &Progress) -> Result<()> {
-        disk.create_dir(&self.directory).context("create", &self.directory)?;
+        make_dir(disk, &self.directory)?;
         let mut writer = ContainerWriter::create(disk, &self.path(state.last.iteration))?;
         write_arrays(&mut writer, "point.", &state.point.factors, &state.point.core)?;
         write_arrays(&mut writer, "gradient.", &state.gradient.factors, &state.gradient.core)?;
@@ -101,7 +104,7 @@ impl Checkpoints {
             write_arrays(&mut writer, "best.", &best.point.factors, &best.point.core)?;
         }
         let about = About {
-            fingerprint: self.fingerprint.clone(),
+            meaning: self.meaning.clone(),
             dims: state.point.dims(),
             rank: state.point.ranks().to_vec(),
             slope: state.slope,
@@ -114,8 +117,11 @@ impl Checkpoints {
             progress: progress.clone(),
         };
         writer.finish(KIND, &about)?;
-        for old in self.iterations()?.into_iter().skip(KEPT) {
-            let path = self.path(old);
+        let iterations = self.iterations()?;
+        let (newer, older): (Vec<_>, Vec<_>) =
+            iterations.into_iter().partition(|&other| other > state.last.iteration);
+        for other in newer.into_iter().chain(older.into_iter().skip(KEPT)) {
+            let path = self.path(other);
             disk.remove_file(&path).context("remove", &path)?;
         }
         Ok(())
@@ -125,21 +131,13 @@ impl Checkpoints {
     pub fn load(&self, iteration: usize) -> Result<(State, Progress)> {
         let path = self.path(iteration);
         let container = Container::<About>::open(&path, KIND)?;
-        if container.about.fingerprint != self.fingerprint {
-            return Err(Error::input(
-                &path,
-                "the checkpoint belongs to another dataset or configuration: start a new run with complete",
-            ));
+        if let Some(difference) = difference(&container.about.meaning, &self.meaning) {
+            let what = format!(
+                "the checkpoint belongs to another run ({difference}): start a new one with complete"
+            );
+            return Err(Error::input(&path, what));
         }
         let About { dims, rank, best, .. } = &container.about;
-        let shaped = dims.len() == rank.len() && dims.iter().chain(rank).all(|&n| n > 0);
-        let sizes = dims.iter().zip(rank).try_fold(0usize, |sum, (n, r)| sum.checked_add(n.checked_mul(*r)?));
-        if !shaped
-            || sizes.is_none()
-            || rank.iter().try_fold(1usize, |product, &r| product.checked_mul(r)).is_none()
-        {
-            return Err(Error::corrupt(&path, 0, "the checkpoint's dimensions and ranks do not go together"));
-        }
         let tangent = |prefix: &str| -> Result<Tangent> {
             let (factors, core) = read_arrays(&container, prefix, dims, rank)?;
             Ok(Tangent { factors, core })
@@ -174,43 +172,37 @@ impl Checkpoints {
         Ok((state, about.progress))
     }
 
-    /// Loads the newest checkpoint that is whole; says what was wrong with newer ones.
-    pub fn newest(&self) -> Result<Loaded> {
+    /// Loads the newest checkpoint that is whole, and says what was wrong with newer ones; `None`
+    /// where there is no checkpoint at all.
+    pub fn newest(&self) -> Result<Option<Loaded>> {
         let mut damaged = Vec::new();
         for iteration in self.iterations()? {
             match self.load(iteration) {
-                Ok((state, progress)) => return Ok(Loaded { state, progress, damaged }),
+                Ok((state, progress)) => return Ok(Some(Loaded { state, progress, damaged })),
                 Err(Error::Corrupt { offset, what, .. }) => {
                     damaged.push(format!("checkpoint {iteration} is damaged at offset {offset} ({what})"));
                 }
                 Err(error) => return Err(error),
             }
         }
-        let what = if damaged.is_empty() {
-            "there is no checkpoint yet: start again with complete --force".to_string()
-        } else {
-            format!("no checkpoint is whole: {}", damaged.join("; "))
-        };
+        if damaged.is_empty() {
+            return Ok(None);
+        }
+        let what = format!("{}: begin anew with complete --force", damaged.join("; "));
         Err(Error::input(&self.directory, what))
-    }
-
-    /// Removes what an interrupted write left behind.
-    pub fn clean(&self, disk: &dyn Disk) -> Result<()> {
-        remove_partial(disk, &self.directory)
     }
 }
 
-/// Removes temporary files of interrupted writes from a directory.
-pub fn remove_partial(disk: &dyn Disk, directory: &Path) -> Result<()> {
-    if !directory.is_dir() {
-        return Ok(());
-    }
-    for entry in std::fs::read_dir(directory).context("read", directory)? {
-        let path = entry.context("read", directory)?.path();
-        let name = path.file_name().unwrap_or_default().to_string_lossy().to_string();
-        if path.is_file() && name.starts_with('.') && name.ends_with(".partial") {
-            disk.remove_file(&path).context("remove", &path)?;
-        }
-    }
-    Ok(())
+/// What tells two meanings apart, in words.
+fn difference(theirs: &Value, ours: &Value) -> Option<String> {
+    let (Some(theirs), Some(ours)) = (theirs.as_object(), ours.as_object()) else {
+        return (theirs != ours).then(|| "it does not say which".into());
+    };
+    let keys = theirs.keys().chain(ours.keys().filter(|key| !theirs.contains_key(*key)));
+    let told = keys.filter(|key| theirs.get(*key) != ours.get(*key)).map(|key| {
+        let of = |map: &serde_json::Map<String, Value>| map.get(key).map_or("none".into(), Value::to_string);
+        format!("{key} is {} there and {} here", of(theirs), of(ours))
+    });
+    let told: Vec<String> = told.collect();
+    (!told.is_empty()).then(|| told.join(", "))
 }

@@ -3,9 +3,10 @@
 use super::convert::ConvertArguments;
 use super::{Context, Ranks, parse_list};
 use crate::error::{Error, IoContext, Result};
-use crate::run::{Config, Every, GeometryKind, Init, Limits, Outcome, check_rank, complete};
+use crate::run::{Config, Every, GeometryKind, Init, Limits, Outcome, RunDirectory, check_rank, complete};
 use crate::shard::Dataset;
 use crate::solver::{Algorithm, Beta, StepRule, StoppedBy};
+use crate::storage::RealDisk;
 use crate::units;
 use crate::usage::Usage;
 use serde_json::json;
@@ -127,16 +128,23 @@ pub(super) fn run(arguments: Arguments, context: &Context) -> Result<ExitCode> {
     if is_dataset {
         check_rank(&arguments.rank, Dataset::open(&arguments.input)?.manifest())?;
     }
-    let made = prepare(directory, arguments.force)?;
-    let result = start(&arguments, is_dataset, &limits, context);
-    if result.is_err() && !directory.join("checkpoints").exists() {
-        // Nothing of worth is in it yet, and half a run would only be in the way.
-        made.remove();
+    let run = RunDirectory::create(&RealDisk, directory, arguments.force)?;
+    match start(&arguments, &run, is_dataset, &limits, context) {
+        Ok(outcome) => report(&outcome, directory, &usage, context),
+        Err(error) => {
+            run.abandon();
+            Err(error)
+        }
     }
-    report(&result?, directory, &usage, context)
 }
 
-fn start(arguments: &Arguments, is_dataset: bool, limits: &Limits, context: &Context) -> Result<Outcome> {
+fn start(
+    arguments: &Arguments,
+    run: &RunDirectory<'_>,
+    is_dataset: bool,
+    limits: &Limits,
+    context: &Context,
+) -> Result<Outcome> {
     let (dataset, recorded) = if is_dataset {
         let absolute = std::path::absolute(&arguments.input).context("find", &arguments.input)?;
         (Dataset::open(&arguments.input)?, absolute)
@@ -185,44 +193,12 @@ fn start(arguments: &Arguments, is_dataset: bool, limits: &Limits, context: &Con
     config.solver.gradient_tolerance = arguments.gradient_tolerance;
     config.solver.max_iterations = arguments.max_iterations;
     config.solver.patience = arguments.patience;
-    complete(&arguments.output, &dataset, &config, limits, &context.control)
+    complete(run, &dataset, &config, limits, &context.control)
 }
 
 pub(super) fn limits(memory: Option<u64>, threads: Option<usize>, every: Every) -> Limits {
     let usual = Limits::default();
     Limits { memory: memory.unwrap_or(usual.memory), threads: threads.unwrap_or(usual.threads).max(1), every }
-}
-
-/// A run directory that was made just now.
-struct Made<'a> {
-    directory: &'a Path,
-}
-
-impl Made<'_> {
-    fn remove(&self) {
-        // The error that led here is on its way to the user already.
-        let _ = std::fs::remove_dir_all(self.directory);
-    }
-}
-
-/// Makes the run directory; an old one is removed only with `--force`, and only if it is a run.
-fn prepare(directory: &Path, force: bool) -> Result<Made<'_>> {
-    if directory.symlink_metadata().is_ok() {
-        let empty = std::fs::read_dir(directory).is_ok_and(|mut entries| entries.next().is_none());
-        if !empty {
-            if !force {
-                let hint = "`tenfill resume` goes on with it, --force begins anew";
-                return Err(Error::Exists { path: directory.into(), hint });
-            }
-            if !directory.join("config.json").is_file() {
-                let what = "--force replaces runs only, and this is none: choose another name";
-                return Err(Error::input(directory, what));
-            }
-            std::fs::remove_dir_all(directory).context("remove", directory)?;
-        }
-    }
-    std::fs::create_dir_all(directory).context("create", directory)?;
-    Ok(Made { directory })
 }
 
 /// The outcome for people and programs.

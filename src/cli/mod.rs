@@ -91,6 +91,11 @@ fn print_line(text: &dyn std::fmt::Display) {
     let _ = writeln!(io::stdout().lock(), "{text}");
 }
 
+/// The same for messages: a run must not end because nobody listens to it any more.
+fn tell(text: impl std::fmt::Display) {
+    let _ = writeln!(io::stderr().lock(), "{text}");
+}
+
 /// Runs the program.
 pub fn main() -> ExitCode {
     let arguments = Arguments::parse();
@@ -102,7 +107,7 @@ pub fn main() -> ExitCode {
         let second = signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&stop));
         let first = signal_hook::flag::register(signal, Arc::clone(&stop));
         if second.is_err() || first.is_err() {
-            eprintln!("tenfill: signals cannot be caught here; Ctrl-C will end at once");
+            tell("tenfill: signals cannot be caught here; Ctrl-C will end at once");
         }
     }
     let progress = Arc::new(progress::Bars::new(arguments.global.quiet, arguments.global.verbose));
@@ -116,11 +121,11 @@ pub fn main() -> ExitCode {
     match result {
         Ok(code) => code,
         Err(Error::Interrupted) => {
-            eprintln!("tenfill: interrupted");
+            tell("tenfill: interrupted");
             ExitCode::from(130)
         }
         Err(error) => {
-            eprintln!("tenfill: {error}");
+            tell(format_args!("tenfill: {error}"));
             ExitCode::from(1)
         }
     }

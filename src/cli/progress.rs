@@ -33,7 +33,7 @@ impl Progress for Bars {
     fn stage(&self, name: &str, unit: Unit, total: u64) {
         self.clear();
         if self.verbose && !self.visible {
-            eprintln!("{name} ...");
+            super::tell(format_args!("{name} ..."));
         }
         if !self.visible {
             return;
@@ -77,7 +77,13 @@ impl Progress for Bars {
             Ok(bar) if self.visible && bar.is_some() => {
                 bar.iter().for_each(|bar| bar.println(message));
             }
-            _ => eprintln!("{message}"),
+            _ => super::tell(message),
+        }
+    }
+
+    fn detail(&self, message: &str) {
+        if self.verbose {
+            self.say(message);
         }
     }
 }

@@ -3,7 +3,8 @@
 use super::Context;
 use super::complete::{limits, report};
 use crate::error::{Error, Result};
-use crate::run::{Every, resume};
+use crate::run::{Every, RunDirectory, resume};
+use crate::storage::RealDisk;
 use crate::units;
 use crate::usage::Usage;
 use std::path::PathBuf;
@@ -83,6 +84,7 @@ pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<ExitCode> 
         options.tolerance = arguments.tolerance.unwrap_or(options.tolerance);
         options.patience = arguments.patience.unwrap_or(options.patience);
     };
-    let outcome = resume(&arguments.run, change, &limits, &context.control)?;
+    let run = RunDirectory::open(&RealDisk, &arguments.run)?;
+    let outcome = resume(&run, change, &limits, &context.control)?;
     report(&outcome, &arguments.run, &usage, context)
 }

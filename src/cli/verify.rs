@@ -28,7 +28,7 @@ pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<ExitCode> 
     let ok = found.problems.is_empty();
     for problem in &found.problems {
         let place = problem.offset.map_or(String::new(), |offset| format!(" at offset {offset}"));
-        eprintln!("tenfill: {}{place}: {}", problem.file.display(), problem.what);
+        super::tell(format_args!("tenfill: {}{place}: {}", problem.file.display(), problem.what));
     }
     if ok {
         let (files, bytes) = (found.files, units::size(found.bytes));

@@ -8,11 +8,11 @@ use super::split::{Splitter, time_thresholds};
 use crate::MAX_ORDER;
 use crate::budget::Budget;
 use crate::control::{Control, Unit};
-use crate::error::{Error, IoContext, Result};
+use crate::error::{Error, Result};
 use crate::ingest::TimesSeen;
 use crate::shard::{DatasetWriter, FORMAT_VERSION, Manifest, Mode, ModeStatistics, Split};
 use crate::sort::{Key, Packing, Record, Sorter, Ties};
-use crate::storage::{RealDisk, Staging};
+use crate::storage::{Staging, make_dir};
 use bytemuck::Pod;
 use std::path::Path;
 
@@ -98,14 +98,14 @@ pub(super) fn build(
         )));
     }
 
-    let disk = RealDisk;
+    let disk = staging.disk();
     let labels_directory = staging.path().join("modes");
     let mut mode_records = Vec::new();
     for (position, (name, mode)) in names.iter().zip(&resolved).enumerate() {
-        if matches!(mode.index, ModeIndex::Ids(_)) && !labels_directory.is_dir() {
-            std::fs::create_dir(&labels_directory).context("create", &labels_directory)?;
+        if matches!(mode.index, ModeIndex::Ids(_)) {
+            make_dir(disk, &labels_directory)?;
         }
-        let kind = resolve::kind(mode, name, position, &disk, staging.path())?;
+        let kind = resolve::kind(mode, name, position, disk, staging.path())?;
         let level = mode_order.iter().position(|&other| other == position).unwrap_or(0);
         let (in_train, only_held_out) = written.seen[level];
         let statistics = ModeStatistics { in_train, only_held_out };
@@ -131,7 +131,7 @@ pub(super) fn build(
     if manifest.train.entries == 0 {
         return Err(Error::request("no entry falls into train: give more rows or another --split"));
     }
-    manifest.write(&disk, staging.path())?;
+    manifest.write(disk, staging.path())?;
     let notes = notes(&manifest, &merged, bad, first_bad, tagged);
     staging.commit()?;
     Ok(Converted { manifest, rows, bad_rows: bad, overlap: merged.overlap, notes })
@@ -264,8 +264,8 @@ impl Job<'_> {
         })?;
         drop(spool);
         self.control.progress().stage("write", Unit::Rows, self.rows);
-        let disk = RealDisk;
-        let mut writer = DatasetWriter::create(&disk, self.staging.path(), self.level_dims, self.rows)?;
+        let disk = self.staging.disk();
+        let mut writer = DatasetWriter::create(disk, self.staging.path(), self.level_dims, self.rows)?;
         let (give, take) = crossbeam_channel::bounded::<Vec<Record<W>>>(4);
         let order = self.level_dims.len();
         std::thread::scope(|scope| {

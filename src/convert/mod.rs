@@ -24,17 +24,21 @@ use crate::error::{Error, Result};
 use crate::ingest::source::{display_name, is_stdin};
 use crate::ingest::{self, ReadOptions, reader};
 use crate::shard::Split;
-use crate::storage::{RealDisk, Staging};
+use crate::storage::{Disk, RealDisk, Staging};
 use std::path::{Path, PathBuf};
 
 const HINT: &str = "--force replaces it";
 
 /// Converts files to a dataset.
 pub fn convert(options: &ConvertOptions, control: &Control) -> Result<Converted> {
-    let disk = RealDisk;
+    convert_on(&RealDisk, options, control)
+}
+
+/// The same on a given disk.
+pub fn convert_on(disk: &dyn Disk, options: &ConvertOptions, control: &Control) -> Result<Converted> {
     check_inputs(options)?;
     check_output(options)?;
-    let staging = Staging::create(&disk, &options.output, options.force, HINT)?;
+    let staging = Staging::create(disk, &options.output, options.force, HINT)?;
     let budget = Budget::new(options.memory)?;
     let scratch = scratch_directory(options.temp_dir.as_deref(), &options.output)?;
     let mut read = options.read.clone();

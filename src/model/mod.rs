@@ -10,7 +10,7 @@ use crate::error::{Error, IoContext, Result};
 use crate::manifold::{Core, Point, Rows};
 use crate::objective::UnseenRows;
 use crate::shard::{Dataset, Labels, Mode, ModeKind, read_labels};
-use crate::storage::{Container, ContainerWriter, Disk, write_atomic};
+use crate::storage::{Container, ContainerWriter, Disk, make_dir, write_atomic};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
@@ -45,7 +45,8 @@ pub struct Model {
     directory: PathBuf,
 }
 
-const FILE: &str = "model.bin";
+/// The file within the folder of a run's model.
+pub(crate) const FILE: &str = "model.bin";
 const KIND: &str = "model";
 
 /// The indices of every mode (in the user's order) that have no train entry.
@@ -64,7 +65,7 @@ impl Model {
             if let ModeKind::Integers { labels } | ModeKind::Text { labels } = &mode.kind {
                 let (from, to) = (dataset.directory().join(&labels.file), directory.join(&labels.file));
                 let folder = to.parent().unwrap_or(directory);
-                disk.create_dir(folder).context("create", folder)?;
+                make_dir(disk, folder)?;
                 let bytes = std::fs::read(&from).context("read", &from)?;
                 write_atomic(disk, &to, &bytes)?;
             }
@@ -115,6 +116,9 @@ impl Model {
         }
         let container = Container::<ModelAbout>::open(&path, KIND)?;
         let dims: Vec<usize> = container.about.modes.iter().map(|mode| mode.dim as usize).collect();
+        if container.about.unseen.len() != dims.len() {
+            return Err(Error::corrupt(&path, 0, "the model's modes and unseen indices do not go together"));
+        }
         let (factors, core) = read_arrays(&container, "", &dims, &container.about.rank)?;
         let mut unseen = Vec::new();
         for (mode, &count) in container.about.unseen.iter().enumerate() {
@@ -174,11 +178,19 @@ pub(crate) fn read_arrays<T: serde::de::DeserializeOwned>(
     dims: &[usize],
     ranks: &[usize],
 ) -> Result<(Vec<Rows>, Core)> {
+    let size = ranks.iter().try_fold(1usize, |size, &rank| size.checked_mul(rank));
+    let fits = dims.len() == ranks.len() && dims.iter().chain(ranks).all(|&n| n > 0);
+    let Some(size) =
+        size.filter(|_| fits && dims.iter().zip(ranks).all(|(n, r)| n.checked_mul(*r).is_some()))
+    else {
+        let what = format!("the dimensions {dims:?} and ranks {ranks:?} do not go together");
+        return Err(Error::corrupt(container.path(), 0, what));
+    };
     let mut factors = Vec::new();
     for (mode, (&dim, &rank)) in dims.iter().zip(ranks).enumerate() {
         let numbers = container.array(&format!("{prefix}factor.{mode}"), dim * rank)?;
         factors.push(Rows::from_vec(dim, rank, numbers));
     }
-    let core = container.array(&format!("{prefix}core"), ranks.iter().product())?;
+    let core = container.array(&format!("{prefix}core"), size)?;
     Ok((factors, Core::from_vec(ranks, core)))
 }

@@ -1,10 +1,12 @@
 //! Everything that determines the result of a run.
 
+use super::directory::RunDirectory;
 use crate::error::{Error, IoContext, Result};
-use crate::shard::{Dataset, Manifest};
+use crate::shard::{Dataset, Manifest, Split};
 use crate::solver::Options;
 use crate::storage::{Disk, write_atomic};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use std::path::{Path, PathBuf};
 
 /// Where a run starts.
@@ -53,7 +55,7 @@ pub struct Config {
     pub solver: Options,
 }
 
-const FILE: &str = "config.json";
+pub(super) const FILE: &str = "config.json";
 const VERSION: u32 = 1;
 
 impl Config {
@@ -71,21 +73,19 @@ impl Config {
         }
     }
 
-    /// Identifies what a checkpoint's state means: dataset, rank, start, metric, algorithm. Limits
-    /// may change between one start and the next.
-    pub fn fingerprint(&self) -> String {
-        let solver = &self.solver;
-        format!(
-            "{} {:?} {} {:?} {:?} {:?} {:?} {:?}",
-            self.dataset_fingerprint,
-            self.rank,
-            self.seed,
-            self.init,
-            self.geometry,
-            solver.algorithm,
-            solver.beta,
-            solver.step
-        )
+    /// What gives a checkpoint's numbers their meaning: everything here but the place of the
+    /// dataset and the limits, which may change between one start and the next.
+    pub fn meaning(&self) -> Value {
+        let mut meaning = serde_json::to_value(self).unwrap_or_default();
+        if let Some(fields) = meaning.as_object_mut() {
+            fields.remove("dataset");
+        }
+        if let Some(solver) = meaning["solver"].as_object_mut() {
+            for limit in ["tolerance", "gradient_tolerance", "max_iterations", "patience"] {
+                solver.remove(limit);
+            }
+        }
+        meaning
     }
 
     /// Writes `config.json`.
@@ -100,7 +100,9 @@ impl Config {
     pub fn read(run: &Path) -> Result<Self> {
         let path = run.join(FILE);
         if !path.is_file() {
-            let what = if run.exists() {
+            let what = if RunDirectory::was_begun(run) {
+                "the run was ended before it had read its data: start it again with complete"
+            } else if run.exists() {
                 "this is no run of tenfill (there is no config.json in it)"
             } else {
                 "there is no such run"
@@ -111,7 +113,7 @@ impl Config {
         let wrong = |error: serde_json::Error| {
             Error::input(&path, format!("the configuration cannot be understood: {error}"))
         };
-        let version: serde_json::Value = serde_json::from_slice(&text).map_err(wrong)?;
+        let version: Value = serde_json::from_slice(&text).map_err(wrong)?;
         if let Some(found) = version["format_version"].as_u64().filter(|&found| found > u64::from(VERSION)) {
             return Err(Error::Newer { file: path, found, known: VERSION.into() });
         }
@@ -120,7 +122,13 @@ impl Config {
 
     /// Opens the dataset of a run, and makes sure that it is still the one the run began with.
     pub fn open_dataset(&self, run: &Path) -> Result<Dataset> {
-        let dataset = Dataset::open(run.join(&self.dataset))?;
+        let directory = run.join(&self.dataset);
+        if !directory.exists() {
+            let what = "the dataset of this run is not here any more: bring it back, or put its new place \
+                        into config.json";
+            return Err(Error::input(directory, what));
+        }
+        let dataset = Dataset::open(directory)?;
         if fingerprint(dataset.manifest()) != self.dataset_fingerprint {
             let what = "the dataset is not the one that this run began with: start a new run with complete";
             return Err(Error::input(dataset.directory(), what));
@@ -129,10 +137,21 @@ impl Config {
     }
 }
 
-/// Identifies the entries and labels of a dataset, by the checksums that its manifest holds.
+/// Identifies the entries and labels of a dataset, by the checksums that its manifest holds: a
+/// shard's covers all its blocks' checksums. What else the manifest says follows from these, and
+/// may be said otherwise by another version of this program.
 fn fingerprint(manifest: &Manifest) -> String {
-    let text = serde_json::to_vec(manifest).unwrap_or_default();
-    format!("{:032x}", xxhash_rust::xxh3::xxh3_128(&text))
+    let mut text = format!("{:?}", manifest.mode_order);
+    for mode in &manifest.modes {
+        text += &format!("|{} {} {:?}", mode.name, mode.dim, mode.kind);
+    }
+    for split in Split::ALL {
+        text += &format!("|{}", split.name());
+        for shard in &manifest.split(split).shards {
+            text += &format!(" {} {} {:08x}", shard.entries, shard.bytes, shard.table_crc32c);
+        }
+    }
+    format!("{:032x}", xxhash_rust::xxh3::xxh3_128(text.as_bytes()))
 }
 
 /// One rank per mode, and possible: not above the mode's dimension nor the product of the others.

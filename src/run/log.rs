@@ -2,10 +2,8 @@
 
 use crate::error::{IoContext, Result};
 use crate::solver::Iteration;
-use crate::storage::{Disk, write_atomic};
+use crate::storage::{Disk, DiskFile, write_atomic};
 use serde::{Deserialize, Serialize};
-use std::fs::{File, OpenOptions};
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// One line.
@@ -29,17 +27,21 @@ pub struct LogLine {
 }
 
 /// The open log.
-#[derive(Debug)]
 pub struct Log {
-    file: File,
+    file: Box<dyn DiskFile>,
     path: PathBuf,
+}
+
+/// The log of a run.
+pub fn log_path(run: &Path) -> PathBuf {
+    run.join("log.jsonl")
 }
 
 impl Log {
     /// Opens the log of a run, with the lines up to and including iteration `upto` kept and later
     /// ones, which a resumed run will write again, dropped. `None` keeps nothing.
     pub fn open(disk: &dyn Disk, run: &Path, upto: Option<usize>) -> Result<Self> {
-        let path = run.join("log.jsonl");
+        let path = log_path(run);
         let mut kept = String::new();
         if let Some(upto) = upto {
             let text = if path.is_file() {
@@ -48,15 +50,17 @@ impl Log {
                 String::new()
             };
             // A line that a crash cut short does not parse, and is dropped with what follows it.
-            for line in text.lines() {
+            for (number, line) in text.lines().enumerate() {
                 match serde_json::from_str::<LogLine>(line) {
-                    Ok(entry) if entry.iteration.iteration <= upto => kept += &format!("{line}\n"),
+                    Ok(entry) if entry.iteration.iteration == number && number <= upto => {
+                        kept += &format!("{line}\n");
+                    }
                     _ => break,
                 }
             }
         }
         write_atomic(disk, &path, kept.as_bytes())?;
-        let file = OpenOptions::new().append(true).open(&path).context("open", &path)?;
+        let file = disk.append(&path).context("open", &path)?;
         Ok(Log { file, path })
     }
 
@@ -66,10 +70,5 @@ impl Log {
             serde_json::to_vec(line).map_err(std::io::Error::other).context("write", &self.path)?;
         text.push(b'\n');
         self.file.write_all(&text).context("write", &self.path)
-    }
-
-    /// Makes the lines so far durable.
-    pub fn sync(&self) -> Result<()> {
-        self.file.sync_data().context("write", &self.path)
     }
 }

@@ -7,14 +7,21 @@
 //!   checkpoints/    the newest two
 //!   model/          the best model so far by validation, or the last
 //!   data.tenfill/   the dataset, where a raw file was completed
+//!   .lock           held by the process that works on the run
 //! ```
 
 mod config;
+mod directory;
+mod limits;
 mod log;
+mod save;
+mod start;
 mod train;
 mod verify;
 
 pub use config::{Config, GeometryKind, Init, check_rank};
-pub use log::{Log, LogLine};
-pub use train::{Every, Limits, Outcome, complete, resume};
+pub use directory::RunDirectory;
+pub use limits::{Every, Limits};
+pub use log::{Log, LogLine, log_path};
+pub use train::{Outcome, complete, resume};
 pub use verify::verify_run;

@@ -1,75 +1,23 @@
 //! Runs the solver on a dataset: log, checkpoints, model, and an end at any time.
 
-use super::config::{Config, GeometryKind, Init, check_rank};
+use super::config::{Config, check_rank};
+use super::directory::RunDirectory;
+use super::limits::Limits;
 use super::log::{Log, LogLine};
-use crate::budget::Budget;
-use crate::checkpoint::{Checkpoints, Progress, remove_partial};
+use super::save::{Background, Durable, Kept, Saver};
+use super::start::{open, solver, start_point};
+use crate::budget::{Budget, Reservation};
+use crate::checkpoint::{Checkpoints, Progress};
 use crate::control::{Control, Unit};
-use crate::error::{Error, IoContext, Result};
-use crate::manifold::{Distribution, Euclidean, Geometry, Point, Preconditioned, random_point};
+use crate::error::{Error, Result};
 use crate::model::{Model, unseen_indices};
 use crate::objective::{Needs, Streamed};
 use crate::shard::{Dataset, Split};
 use crate::solver::{Iteration, Options, Solver, State, StoppedBy};
-use crate::storage::{Disk, RealDisk};
+use crate::storage::make_dir;
 use crate::usage::Usage;
-use std::path::Path;
-use std::time::{Duration, Instant};
-
-/// How often a checkpoint is written: after so many iterations or so much time, whichever comes
-/// first; at the end in any case.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Every {
-    /// Iterations; 0 for never.
-    pub iterations: usize,
-    /// Time.
-    pub time: Duration,
-}
-
-impl Default for Every {
-    fn default() -> Self {
-        Every { iterations: 10, time: Duration::from_secs(300) }
-    }
-}
-
-impl Every {
-    /// From `10`, `5m` or `10,5m`; `0` for at the end only.
-    pub fn parse(text: &str) -> Result<Self, String> {
-        let mut every = Every::default();
-        for part in text.split(',') {
-            if let Some(seconds) = crate::units::parse_seconds(part) {
-                every.time = Duration::from_secs_f64(seconds.min(1e9));
-            } else {
-                every.iterations = part
-                    .trim()
-                    .parse()
-                    .map_err(|_| format!("'{part}' is neither iterations (10) nor a time (5m)"))?;
-            }
-        }
-        if every.iterations == 0 {
-            every.time = Duration::MAX;
-        }
-        Ok(every)
-    }
-}
-
-/// What may differ between one start of a run and the next, without changing its result.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Limits {
-    /// Memory to keep to.
-    pub memory: u64,
-    /// Threads.
-    pub threads: usize,
-    /// Checkpoints.
-    pub every: Every,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        Limits { memory: Budget::default_bytes(), threads, every: Every::default() }
-    }
-}
+use std::sync::Mutex;
+use std::time::Instant;
 
 /// How a run ended.
 #[derive(Debug, Clone, PartialEq)]
@@ -92,9 +40,9 @@ pub struct Outcome {
     pub progress: Progress,
 }
 
-/// Completes a dataset: the whole of a run, from a new directory.
+/// Completes a dataset: the whole of a run, in a new directory.
 pub fn complete(
-    run: &Path,
+    run: &RunDirectory<'_>,
     dataset: &Dataset,
     config: &Config,
     limits: &Limits,
@@ -102,57 +50,72 @@ pub fn complete(
 ) -> Result<Outcome> {
     let mut config = config.clone();
     config.rank = check_rank(&config.rank, dataset.manifest())?;
-    in_pool(limits.threads, || {
-        let disk = RealDisk;
-        let budget = Budget::new(limits.memory)?;
-        let mut objective = open(dataset, &config, &budget, limits, control)?;
-        disk.create_dir(run).context("create", run)?;
-        config.write(&disk, run)?;
-        let model = run.join("model");
-        disk.create_dir(&model).context("create", &model)?;
-        Model::write_labels(&disk, dataset, &model)?;
-        let usage = Usage::start();
-        let mut solver = solver(&config);
-        let point = start_point(&config, dataset, &objective)?;
-        let state = solver.start(&mut objective, point)?;
-        let mut job =
-            Job::new(run, dataset, &config, limits, control, usage, Progress::default(), &objective, None)?;
-        job.log_iteration(&state, &objective, 1, 0.0)?;
-        job.go_on(solver, state, objective)
-    })
+    in_pool(limits.threads, || begin(run, dataset, &config, limits, control))
 }
 
-/// Goes on with a run from its newest good checkpoint, with other limits where given.
+/// Goes on with a run from its newest good checkpoint, with other limits where given; from the
+/// beginning where it was ended before its first.
 pub fn resume(
-    run: &Path,
+    run: &RunDirectory<'_>,
     change: impl FnOnce(&mut Options),
     limits: &Limits,
     control: &Control,
 ) -> Result<Outcome> {
-    let disk = RealDisk;
-    let mut config = Config::read(run)?;
+    let mut config = Config::read(run.path())?;
     change(&mut config.solver);
-    let dataset = config.open_dataset(run)?;
-    let checkpoints = Checkpoints::new(run.join("checkpoints"), config.fingerprint());
-    checkpoints.clean(&disk)?;
-    remove_partial(&disk, run)?;
-    remove_partial(&disk, &run.join("model"))?;
-    let loaded = checkpoints.newest()?;
+    let dataset = config.open_dataset(run.path())?;
+    let Some(loaded) = checkpoints(run, &config).newest()? else {
+        control.say("there is no checkpoint yet: starting from the beginning");
+        return in_pool(limits.threads, || begin(run, &dataset, &config, limits, control));
+    };
+    let iteration = loaded.state.last.iteration;
     for damaged in &loaded.damaged {
-        control.say(format!("{damaged}, going on from {}", loaded.state.last.iteration));
+        control.say(format!("{damaged}, going on from {iteration}"));
     }
     if loaded.damaged.is_empty() {
-        control.say(format!("going on from checkpoint {}", loaded.state.last.iteration));
+        control.say(format!("going on from checkpoint {iteration}"));
     }
     in_pool(limits.threads, || {
+        let usage = Usage::start();
         let budget = Budget::new(limits.memory)?;
         let objective = open(&dataset, &config, &budget, limits, control)?;
-        config.write(&disk, run)?;
-        let upto = Some(loaded.state.last.iteration);
-        let (usage, before) = (Usage::start(), loaded.progress.clone());
-        let job = Job::new(run, &dataset, &config, limits, control, usage, before, &objective, upto)?;
+        config.write(run.disk(), run.path())?;
+        let log = Log::open(run.disk(), run.path(), Some(iteration))?;
+        let before = loaded.progress.clone();
+        let mut job =
+            Job::new(run, &dataset, &config, limits, control, &budget, usage, before, &objective, log);
+        job.saved = Some((iteration, loaded.state.stuck));
         job.go_on(solver(&config), loaded.state, objective)
     })
+}
+
+/// The first pass of a run and all that follow.
+fn begin(
+    run: &RunDirectory<'_>,
+    dataset: &Dataset,
+    config: &Config,
+    limits: &Limits,
+    control: &Control,
+) -> Result<Outcome> {
+    let usage = Usage::start();
+    let budget = Budget::new(limits.memory)?;
+    let mut objective = open(dataset, config, &budget, limits, control)?;
+    config.write(run.disk(), run.path())?;
+    let model = run.path().join("model");
+    make_dir(run.disk(), &model)?;
+    Model::write_labels(run.disk(), dataset, &model)?;
+    let mut solver = solver(config);
+    let point = start_point(config, dataset, &objective)?;
+    let state = solver.start(&mut objective, point)?;
+    let log = Log::open(run.disk(), run.path(), None)?;
+    let before = Progress::default();
+    let mut job = Job::new(run, dataset, config, limits, control, &budget, usage, before, &objective, log);
+    job.log_iteration(&state, &objective, 1, 0.0)?;
+    job.go_on(solver, state, objective)
+}
+
+fn checkpoints(run: &RunDirectory<'_>, config: &Config) -> Checkpoints {
+    Checkpoints::new(run.path().join("checkpoints"), config.meaning())
 }
 
 /// Runs `work` on a pool of its own; the number of threads never changes a bit of the result.
@@ -163,82 +126,9 @@ fn in_pool<T: Send>(threads: usize, work: impl FnOnce() -> Result<T> + Send) -> 
     pool.install(work)
 }
 
-fn solver(config: &Config) -> Solver {
-    let geometry: Box<dyn Geometry> = match config.geometry {
-        GeometryKind::Preconditioned => Box::new(Preconditioned),
-        GeometryKind::Euclidean => Box::new(Euclidean),
-    };
-    Solver::new(geometry, config.solver)
-}
-
-fn open(
-    dataset: &Dataset,
-    config: &Config,
-    budget: &Budget,
-    limits: &Limits,
-    control: &Control,
-) -> Result<Streamed> {
-    let manifest = dataset.manifest();
-    if manifest.train.entries == 0 {
-        return Err(Error::input(dataset.directory(), "the dataset has no train entries"));
-    }
-    let needs = Needs::of(dataset, &config.rank, None, limits.threads);
-    let objective = Streamed::open(dataset, &config.rank, budget, None)?;
-    let buffers = needs.buffers(budget.total())?;
-    if buffers < needs.lanes {
-        let (have, need) = (crate::units::size(budget.total()), crate::units::size(needs.total(needs.lanes)));
-        control.say(format!(
-            "{buffers} of {} lanes at a time fit into {have}; {need} would be faster",
-            needs.lanes
-        ));
-    }
-    for mode in &manifest.modes {
-        let missing = u64::from(mode.dim) - mode.statistics.in_train;
-        if missing > 0 {
-            let (count, dim) = (crate::units::count(missing), crate::units::count(mode.dim.into()));
-            control.say(format!(
-                "{count} of {dim} rows of {} have no train entries and cannot be learned",
-                mode.name
-            ));
-        }
-    }
-    if manifest.values.min == manifest.values.max {
-        control.say(format!("all train values are {}: there is little to learn", manifest.values.min));
-    }
-    Ok(objective)
-}
-
-fn start_point(config: &Config, dataset: &Dataset, objective: &Streamed) -> Result<Point> {
-    let dims: Vec<usize> = dataset.manifest().dims().iter().map(|&dim| dim as usize).collect();
-    let random = |distribution| random_point(&dims, &config.rank, distribution, config.seed);
-    match &config.init {
-        Init::Uniform => Ok(random(Distribution::Uniform)),
-        Init::Gaussian => Ok(random(Distribution::Gaussian)),
-        Init::Scaled => {
-            let mut point = random(Distribution::Uniform);
-            let scale = objective.least_squares_scale(&point)?;
-            point.core.scale(scale);
-            Ok(point)
-        }
-        Init::Run(run) => {
-            let model = Model::read(run)?;
-            if model.point.dims() != dims || model.point.ranks() != config.rank {
-                let what = format!(
-                    "its model has dimensions {:?} and rank {:?}, this run {dims:?} and {:?}",
-                    model.point.dims(),
-                    model.point.ranks(),
-                    config.rank
-                );
-                return Err(Error::input(run, what));
-            }
-            Ok(model.point)
-        }
-    }
-}
-
 /// What goes along with the solver.
 struct Job<'a> {
-    run: &'a Path,
+    run: &'a RunDirectory<'a>,
     dataset: &'a Dataset,
     config: &'a Config,
     limits: &'a Limits,
@@ -246,28 +136,34 @@ struct Job<'a> {
     usage: Usage,
     /// What earlier starts of the run have used.
     before: Progress,
-    bytes_before: u64,
-    checkpoints: Checkpoints,
     unseen: Vec<Vec<u32>>,
     log: Log,
     best_train_mse: Option<f64>,
+    /// The checkpoint that the run goes on from.
+    saved: Option<(usize, bool)>,
+    /// Room for a copy of the state, so that it can be written while the next pass computes; none
+    /// where the budget has no room for it.
+    snapshot: Option<Reservation>,
 }
 
 impl<'a> Job<'a> {
     fn new(
-        run: &'a Path,
+        run: &'a RunDirectory<'a>,
         dataset: &'a Dataset,
         config: &'a Config,
         limits: &'a Limits,
         control: &'a Control,
+        budget: &Budget,
         usage: Usage,
         before: Progress,
         objective: &Streamed,
-        upto: Option<usize>,
-    ) -> Result<Self> {
-        let disk = RealDisk;
+        log: Log,
+    ) -> Self {
         control.progress().stage("complete", Unit::Iterations, config.solver.max_iterations as u64);
-        Ok(Job {
+        let needs = Needs::of(dataset, &config.rank, None, limits.threads);
+        // A state has all that the solver holds but the trial point and its partials.
+        let copy = budget.reserve(needs.copy * (needs.copies - 2), "a copy of the state");
+        Job {
             run,
             dataset,
             config,
@@ -275,19 +171,19 @@ impl<'a> Job<'a> {
             control,
             usage,
             best_train_mse: before.best_train_mse,
-            bytes_before: before.bytes_read,
             before,
-            checkpoints: Checkpoints::new(run.join("checkpoints"), config.fingerprint()),
             unseen: unseen_indices(objective.unseen(), &dataset.manifest().mode_order),
-            log: Log::open(&disk, run, upto)?,
-        })
+            log,
+            saved: None,
+            snapshot: copy.ok(),
+        }
     }
 
     fn progress(&self, objective: &Streamed) -> Progress {
         Progress {
             seconds: self.before.seconds + self.usage.seconds(),
             cpu_seconds: self.before.cpu_seconds + self.usage.cpu_seconds(),
-            bytes_read: self.bytes_before + objective.train().bytes_read(),
+            bytes_read: self.before.bytes_read + objective.train().bytes_read(),
             best_train_mse: self.best_train_mse,
         }
     }
@@ -328,51 +224,72 @@ impl<'a> Job<'a> {
     }
 
     fn go_on(mut self, mut solver: Solver, mut state: State, mut objective: Streamed) -> Result<Outcome> {
-        let mut saved = (state.last.iteration, Instant::now());
-        let stopped_by = loop {
-            if let Some(reason) = solver.stop(&state) {
-                break reason;
-            }
-            if self.control.stopping() {
-                break StoppedBy::Interrupted;
-            }
-            let (passes, begun) = (state.last.passes, Instant::now());
-            if solver.iterate(&mut state, &mut objective)?.is_none() {
-                continue; // no step lowers the cost: the state says so
-            }
-            let seconds = begun.elapsed().as_secs_f64();
-            self.log_iteration(&state, &objective, state.last.passes - passes, seconds)?;
-            if state.last.guarded > 0 && state.guards == state.last.guarded {
-                self.control.say("the core is nearly singular in some mode (see 'guarded' in log.jsonl): is the rank too large?");
-            }
-            let every = &self.limits.every;
-            let due = every.iterations > 0 && state.last.iteration >= saved.0 + every.iterations;
-            if due || saved.1.elapsed() >= every.time {
-                self.save(&state, &objective)?;
-                saved = (state.last.iteration, Instant::now());
-            }
+        let unseen = std::mem::take(&mut self.unseen);
+        let saver = Saver {
+            disk: self.run.disk(),
+            run: self.run.path(),
+            dataset: self.dataset,
+            unseen: &unseen,
+            checkpoints: checkpoints(self.run, self.config),
+            control: self.control,
+            durable: Mutex::new(Durable { checkpoint: self.saved, model: None }),
         };
-        self.save(&state, &objective)?;
+        let stopped_by = std::thread::scope(|scope| {
+            let mut background = self.snapshot.is_some().then(|| Background::start(scope, &saver));
+            let stopped_by =
+                self.iterate(&mut solver, &mut state, &mut objective, &saver, background.as_mut())?;
+            background.map_or(Ok(()), Background::finish)?;
+            Ok::<_, Error>(stopped_by)
+        })?;
+        saver.save(&state, &self.progress(&objective), self.kept(&state))?;
         self.finish(&state, &objective, stopped_by)
     }
 
-    /// Writes a checkpoint and the model that goes with it.
-    fn save(&mut self, state: &State, objective: &Streamed) -> Result<()> {
-        let disk = RealDisk;
-        self.log.sync()?;
-        self.checkpoints.save(&disk, state, &self.progress(objective))?;
-        Model::write(
-            &disk,
-            &self.run.join("model"),
-            self.dataset,
-            state.model(),
-            &self.unseen,
-            self.kept(state),
-        )
+    /// Iterates until there is a reason to end, with checkpoints on the way.
+    fn iterate(
+        &mut self,
+        solver: &mut Solver,
+        state: &mut State,
+        objective: &mut Streamed,
+        saver: &Saver<'_>,
+        mut background: Option<&mut Background>,
+    ) -> Result<StoppedBy> {
+        let every = self.limits.every;
+        let mut saved = (state.last.iteration, Instant::now());
+        loop {
+            if let Some(reason) = solver.stop(state) {
+                return Ok(reason);
+            }
+            if self.control.stopping() {
+                return Ok(StoppedBy::Interrupted);
+            }
+            let (passes, begun) = (state.last.passes, Instant::now());
+            if solver.iterate(state, objective)?.is_none() {
+                continue; // no step lowers the cost: the state says so
+            }
+            let seconds = begun.elapsed().as_secs_f64();
+            self.log_iteration(state, objective, state.last.passes - passes, seconds)?;
+            if state.last.guarded > 0 && state.guards == state.last.guarded {
+                self.control.say("the core is nearly singular in some mode (see 'guarded' in log.jsonl): is the rank too large?");
+            }
+            let due = every.iterations > 0 && state.last.iteration >= saved.0 + every.iterations;
+            let due = due || saved.1.elapsed() >= every.time;
+            // While one is being written, the next waits for a later iteration instead of
+            // holding up this one.
+            let free = background.as_mut().map_or(Ok(true), |background| background.is_free())?;
+            if due && free {
+                let (progress, kept) = (self.progress(objective), self.kept(state));
+                match &mut background {
+                    Some(background) => background.save(state, progress, kept)?,
+                    None => saver.save(state, &progress, kept)?,
+                }
+                saved = (state.last.iteration, Instant::now());
+            }
+        }
     }
 
     /// Iteration, train and validation error of the model that is kept.
-    fn kept(&self, state: &State) -> (usize, f64, Option<f64>) {
+    fn kept(&self, state: &State) -> Kept {
         match &state.best {
             Some(best) => (
                 best.iteration,

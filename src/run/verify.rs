@@ -16,7 +16,7 @@ pub fn verify_run(run: &Path, control: &Control) -> Result<Verification> {
         found.note(error, &run.join(&config.dataset))?;
     }
     found.files += 1;
-    let checkpoints = Checkpoints::new(run.join("checkpoints"), config.fingerprint());
+    let checkpoints = Checkpoints::new(run.join("checkpoints"), config.meaning());
     for iteration in checkpoints.iterations()? {
         found.files += 1;
         if let Err(error) = checkpoints.load(iteration) {
@@ -24,10 +24,13 @@ pub fn verify_run(run: &Path, control: &Control) -> Result<Verification> {
         }
     }
     let model = run.join("model");
-    found.files += 1;
-    match Model::read(run) {
-        Err(error) => found.note(error, &model)?,
-        Ok(read) => {
+    // A run that was ended before its first checkpoint has no model, and nothing is wrong with it.
+    let read = model.join(crate::model::FILE).is_file().then(|| Model::read(run));
+    found.files += u64::from(read.is_some());
+    match read {
+        None => {}
+        Some(Err(error)) => found.note(error, &model)?,
+        Some(Ok(read)) => {
             for mode in 0..read.about.modes.len() {
                 if let Err(error) = read.labels(mode) {
                     found.note(error, &model)?;

@@ -331,9 +331,26 @@ impl Manifest {
         if self.modes.iter().any(|mode| mode.dim == 0) {
             return Err("a mode has dimension 0".into());
         }
+        for mode in &self.modes {
+            let ModeStatistics { in_train, only_held_out } = mode.statistics;
+            if in_train.checked_add(only_held_out).is_none_or(|seen| seen > u64::from(mode.dim)) {
+                return Err(format!("more indices of {} have entries than there are", mode.name));
+            }
+            if let ModeKind::Integers { labels } | ModeKind::Text { labels } = &mode.kind
+                && (!labels.file.starts_with("modes/") || labels.file.contains(".."))
+            {
+                return Err(format!("the labels of {} lie outside the dataset", mode.name));
+            }
+        }
         for split in Split::ALL {
             let record = self.split(split);
-            if record.shards.iter().map(|shard| shard.entries).sum::<u64>() != record.entries {
+            let sum = |of: fn(&ShardRecord) -> u64| {
+                record.shards.iter().try_fold(0u64, |sum, shard| sum.checked_add(of(shard)))
+            };
+            if sum(|shard| shard.bytes).is_none() || sum(|shard| shard.blocks).is_none() {
+                return Err(format!("the shards of {} are longer than any disk", split.name()));
+            }
+            if sum(|shard| shard.entries) != Some(record.entries) {
                 return Err(format!("the shards of {} do not add up to its entries", split.name()));
             }
             let inside = |file: &str| file.starts_with(&format!("{}/", split.name())) && !file.contains("..");

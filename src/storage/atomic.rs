@@ -1,5 +1,6 @@
 //! One file, whole or absent.
 
+use super::partial::partial_name;
 use super::{Disk, DiskFile};
 use crate::error::{IoContext, Result};
 use std::io::{self, Write};
@@ -16,18 +17,16 @@ pub struct AtomicFile<'d> {
     temporary: PathBuf,
     path: PathBuf,
     written: u64,
+    named: bool,
 }
 
 impl<'d> AtomicFile<'d> {
     /// Begins `path`.
     pub fn create(disk: &'d dyn Disk, path: &Path) -> Result<Self> {
-        let mut name = std::ffi::OsString::from(".");
-        name.push(path.file_name().unwrap_or_default());
-        name.push(".partial");
-        let temporary = path.with_file_name(name);
+        let temporary = partial_name(path);
         let file = disk.create(&temporary).context("create", &temporary)?;
         let file = Some(io::BufWriter::with_capacity(BUFFER, file));
-        Ok(AtomicFile { disk, file, temporary, path: path.into(), written: 0 })
+        Ok(AtomicFile { disk, file, temporary, path: path.into(), written: 0, named: false })
     }
 
     /// How many bytes were written so far.
@@ -42,12 +41,13 @@ impl<'d> AtomicFile<'d> {
 
     /// Makes the file durable and gives it its name.
     pub fn commit(mut self) -> Result<()> {
-        if let Some(buffered) = self.file.take() {
-            let mut file =
-                buffered.into_inner().map_err(io::IntoInnerError::into_error).context("write", &self.path)?;
-            file.sync().context("write", &self.path)?;
+        if let Some(mut buffered) = self.file.take() {
+            let synced = buffered.flush().and_then(|()| buffered.get_mut().sync());
+            let (_file, _unwritten) = buffered.into_parts();
+            synced.context("write", &self.path)?;
         }
         self.disk.rename(&self.temporary, &self.path).context("write", &self.path)?;
+        self.named = true;
         let directory = self.path.parent().unwrap_or(Path::new(""));
         self.disk.sync_dir(directory).context("write", &self.path)
     }
@@ -71,6 +71,8 @@ impl Drop for AtomicFile<'_> {
         if let Some(file) = self.file.take() {
             // Whatever is still buffered must not be written on the way out.
             let (_file, _unwritten) = file.into_parts();
+        }
+        if !self.named {
             // An error is on its way to the user already; a leftover is cleaned at the next start.
             let _ = self.disk.remove_file(&self.temporary);
         }

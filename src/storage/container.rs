@@ -158,7 +158,11 @@ impl<T: DeserializeOwned> Container<T> {
             return flaw(offset, &format!("this is a {}, not a {kind}", description.kind));
         }
         let mut next = HEAD;
+        let mut names = std::collections::HashSet::new();
         for array in &description.arrays {
+            if !names.insert(array.name.as_str()) {
+                return flaw(offset, &format!("there are two arrays '{}'", array.name));
+            }
             let bytes = array.length.checked_mul(8);
             let end = bytes.and_then(|bytes| bytes.checked_add(array.offset));
             let pieces = bytes.map(|bytes| bytes.div_ceil(PIECE as u64));
@@ -174,6 +178,11 @@ impl<T: DeserializeOwned> Container<T> {
             return flaw(next, "there are bytes that belong to no array");
         }
         Ok(Container { about: description.about, file, path: path.into(), arrays: description.arrays })
+    }
+
+    /// Where it lies.
+    pub fn path(&self) -> &Path {
+        &self.path
     }
 
     /// Reads an array of a known length.

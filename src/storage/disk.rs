@@ -1,6 +1,6 @@
 //! The file system, as far as durable writing needs it.
 
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -14,6 +14,10 @@ pub trait DiskFile: Write + Send {
 pub trait Disk: Send + Sync {
     /// Creates (or empties) a file.
     fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>>;
+    /// Opens a file to write at its end.
+    fn append(&self, path: &Path) -> io::Result<Box<dyn DiskFile>>;
+    /// Makes durable what was written to a file, through whichever handle.
+    fn sync_file(&self, path: &Path) -> io::Result<()>;
     /// Renames a file or a directory over whatever `to` was (a directory must be absent or empty).
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Makes `a` and `b` trade places in one step.
@@ -48,6 +52,14 @@ fn absent_is_fine(result: io::Result<()>) -> io::Result<()> {
 impl Disk for RealDisk {
     fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
         Ok(Box::new(File::create(path)?))
+    }
+
+    fn append(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
+        Ok(Box::new(OpenOptions::new().append(true).open(path)?))
+    }
+
+    fn sync_file(&self, path: &Path) -> io::Result<()> {
+        File::open(path)?.sync_all()
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {

@@ -5,6 +5,7 @@
 //! * [`AtomicFile`]: temporary name, write, sync, rename, sync the directory.
 //! * [`Container`]: a checksummed file of named arrays, for models and checkpoints.
 //! * [`Staging`]: the same for a directory of files.
+//! * [`Lock`]: one process at a time.
 //!
 //! Scratch files of the sort do not come here: they are unlinked while open, so nothing of them
 //! can stay behind.
@@ -12,9 +13,13 @@
 mod atomic;
 mod container;
 mod disk;
+mod lock;
+mod partial;
 mod staging;
 
 pub use atomic::{AtomicFile, write_atomic};
 pub use container::{CONTAINER_VERSION, Container, ContainerWriter};
 pub use disk::{Disk, DiskFile, RealDisk};
+pub use lock::Lock;
+pub use partial::{make_dir, remove_partial};
 pub use staging::Staging;

@@ -1,8 +1,9 @@
 //! A directory of files, whole or absent.
 
-use super::Disk;
+use super::lock::Lock;
+use super::partial::{aside_name, partial_name};
+use super::{Disk, make_dir};
 use crate::error::{Error, IoContext, Result};
-use std::fs::{File, OpenOptions, TryLockError};
 use std::path::{Path, PathBuf};
 
 /// A directory that is filled beside its final place and moved there in one step.
@@ -14,40 +15,51 @@ pub struct Staging<'d> {
     directory: PathBuf,
     output: PathBuf,
     replace: bool,
-    lock: Option<File>,
+    /// What is to be removed at the end.
+    leftover: Option<PathBuf>,
+    _lock: Lock,
     /// Directories above the output that were not there before, the innermost first.
     made: Vec<PathBuf>,
 }
 
-const LOCK: &str = ".lock";
-
 impl<'d> Staging<'d> {
     /// Begins `output`. With `replace` an existing one may be there; `hint` is for when it may not.
     pub fn create(disk: &'d dyn Disk, output: &Path, replace: bool, hint: &'static str) -> Result<Self> {
-        let Some(name) = output.file_name() else {
+        if output.file_name().is_none() {
             return Err(Error::request(format!("'{}' is no name for an output", output.display())));
-        };
+        }
+        let busy = || Error::request(format!("another tenfill is writing {} just now", output.display()));
+        let directory = partial_name(output);
+        // Look before cleaning: another process may be at work there.
+        if directory.is_dir() && Lock::take(&directory).context("lock", &directory)?.is_none() {
+            return Err(busy());
+        }
+        disk.remove_dir(&directory).context("remove the leftover", &directory)?;
+        let exists = output.symlink_metadata().is_ok();
+        let aside = aside_name(output);
+        if aside.symlink_metadata().is_ok() {
+            // A process was killed between the two steps of replacing.
+            if exists {
+                disk.remove_dir(&aside).context("remove the leftover", &aside)?;
+            } else {
+                disk.rename(&aside, output).context("bring back", output)?;
+            }
+        }
         if !replace && output.symlink_metadata().is_ok() {
             return Err(Error::Exists { path: output.into(), hint });
         }
-        let mut hidden = std::ffi::OsString::from(".");
-        hidden.push(name);
-        hidden.push(".partial");
-        let directory = output.with_file_name(hidden);
-        // Look before cleaning: another process may be at work there.
-        let in_use = File::open(directory.join(LOCK))
-            .is_ok_and(|file| matches!(file.try_lock(), Err(TryLockError::WouldBlock)));
-        if in_use {
-            return Err(Error::request(format!("another tenfill is writing {} just now", output.display())));
-        }
-        disk.remove_dir(&directory).context("remove the leftover", &directory)?;
         let above = output.ancestors().skip(1).filter(|above| !above.as_os_str().is_empty());
         let made = above.take_while(|above| !above.exists()).map(Path::to_path_buf).collect();
+        make_dir(disk, output.parent().unwrap_or(Path::new("")))?;
         disk.create_dir(&directory).context("create", &directory)?;
-        let lock = OpenOptions::new().create(true).append(true).open(directory.join(LOCK));
-        let lock = lock.context("create", &directory)?;
-        lock.lock().context("lock", &directory)?;
-        Ok(Staging { disk, directory, output: output.into(), replace, lock: Some(lock), made })
+        let lock = Lock::take(&directory).context("lock", &directory)?.ok_or_else(busy)?;
+        let leftover = Some(directory.clone());
+        Ok(Staging { disk, directory, output: output.into(), replace, leftover, made, _lock: lock })
+    }
+
+    /// The disk that the files go to.
+    pub fn disk(&self) -> &'d dyn Disk {
+        self.disk
     }
 
     /// Where to put the files for now.
@@ -63,38 +75,42 @@ impl<'d> Staging<'d> {
     /// Moves the directory to its place. Its files must have been synced.
     pub fn commit(mut self) -> Result<()> {
         let disk = self.disk;
-        disk.remove_file(&self.directory.join(LOCK)).context("finish", &self.output)?;
         disk.sync_dir(&self.directory).context("finish", &self.output)?;
         let parent = self.output.parent().unwrap_or(Path::new(""));
         if self.replace && self.output.symlink_metadata().is_ok() {
             // One step where the file system can; otherwise the old one steps aside first.
             if disk.exchange(&self.directory, &self.output).is_err() {
-                let aside = self.directory.with_extension("old");
+                let aside = aside_name(&self.output);
                 disk.remove_dir(&aside).context("remove", &aside)?;
                 disk.rename(&self.output, &aside).context("replace", &self.output)?;
-                disk.rename(&self.directory, &self.output).context("replace", &self.output)?;
-                self.directory = aside;
+                if let Err(error) = disk.rename(&self.directory, &self.output) {
+                    // The old one must not stay hidden; where even this fails, the next start does it.
+                    let _ = disk.rename(&aside, &self.output);
+                    return Err(error).context("replace", &self.output);
+                }
+                self.leftover = Some(aside);
             }
-            disk.sync_dir(parent).context("finish", &self.output)?;
-            // What was there before now lies beside; Drop removes it.
+            // What was there before now lies beside; it goes when the new one is durable.
         } else {
             disk.rename(&self.directory, &self.output).context("finish", &self.output)?;
-            disk.sync_dir(parent).context("finish", &self.output)?;
+            self.leftover = None;
         }
         self.made.clear();
-        Ok(())
+        let synced = disk.sync_dir(parent).context("finish", &self.output);
+        if synced.is_err() {
+            // Which of the two will be found after a crash is open: none must go.
+            self.leftover = None;
+        }
+        synced
     }
 }
 
 impl Drop for Staging<'_> {
     fn drop(&mut self) {
-        self.lock = None;
-        let removed = if self.directory.is_dir() {
-            self.disk.remove_dir(&self.directory)
-        } else {
-            self.disk.remove_file(&self.directory)
-        };
-        // A leftover is found and removed at the next start.
+        let Some(leftover) = &self.leftover else { return };
+        let removed =
+            if leftover.is_dir() { self.disk.remove_dir(leftover) } else { self.disk.remove_file(leftover) };
+        // What cannot be removed is found and removed at the next start.
         let _ = removed;
         for above in &self.made {
             // One that somebody else has put something into stays.
@@ -147,7 +163,6 @@ mod tests {
         let leftover = parent.path().join(".a.tenfill.partial");
         std::fs::create_dir(&leftover).unwrap();
         std::fs::write(leftover.join("junk"), "x").unwrap();
-        std::fs::write(leftover.join(LOCK), "").unwrap();
         let staging = Staging::create(&RealDisk, &output, false, "").unwrap();
         assert!(!staging.path().join("junk").exists());
     }

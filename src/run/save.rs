@@ -1,0 +1,118 @@
+//! Checkpoints and models: written here and now, or by a thread while the next pass computes.
+
+use super::log::log_path;
+use crate::checkpoint::{Checkpoints, Progress};
+use crate::control::Control;
+use crate::error::{Error, IoContext, Result};
+use crate::model::Model;
+use crate::shard::Dataset;
+use crate::solver::State;
+use crate::storage::Disk;
+use crossbeam_channel::{Receiver, Sender, bounded};
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+use std::thread::Scope;
+
+/// Iteration, train and validation error of the model that is kept.
+pub(super) type Kept = (usize, f64, Option<f64>);
+
+/// Writes what a run can go on from.
+pub(super) struct Saver<'a> {
+    pub disk: &'a dyn Disk,
+    pub run: &'a Path,
+    pub dataset: &'a Dataset,
+    pub unseen: &'a [Vec<u32>],
+    pub checkpoints: Checkpoints,
+    pub control: &'a Control,
+    pub durable: Mutex<Durable>,
+}
+
+/// What is on disk for sure, so that nothing is written twice.
+#[derive(Debug, Default)]
+pub(super) struct Durable {
+    /// The iteration of the newest checkpoint, and whether its state is stuck.
+    pub checkpoint: Option<(usize, bool)>,
+    /// The iteration of the model.
+    pub model: Option<usize>,
+}
+
+impl Saver<'_> {
+    /// Makes a state durable, with the log up to it and the model that goes with it.
+    pub(super) fn save(&self, state: &State, progress: &Progress, kept: Kept) -> Result<()> {
+        let mut durable = self.durable.lock().unwrap_or_else(PoisonError::into_inner);
+        let this = (state.last.iteration, state.stuck);
+        if durable.checkpoint != Some(this) {
+            // The log first: it must reach at least as far as the checkpoint.
+            let log = log_path(self.run);
+            self.disk.sync_file(&log).context("write", &log)?;
+            self.checkpoints.save(self.disk, state, progress)?;
+            durable.checkpoint = Some(this);
+            self.control.detail(format!("checkpoint {} is durable", this.0));
+        }
+        if durable.model != Some(kept.0) {
+            let model = self.run.join("model");
+            Model::write(self.disk, &model, self.dataset, state.model(), self.unseen, kept)?;
+            durable.model = Some(kept.0);
+        }
+        Ok(())
+    }
+}
+
+/// A state that nobody changes any more.
+struct Snapshot {
+    state: State,
+    progress: Progress,
+    kept: Kept,
+}
+
+/// A thread that saves, one snapshot at a time.
+pub(super) struct Background {
+    give: Sender<Box<Snapshot>>,
+    done: Receiver<Result<()>>,
+    busy: bool,
+}
+
+impl Background {
+    pub(super) fn start<'scope>(scope: &'scope Scope<'scope, '_>, saver: &'scope Saver<'_>) -> Self {
+        let (give, snapshots) = bounded::<Box<Snapshot>>(1);
+        let (tell, done) = bounded(1);
+        scope.spawn(move || {
+            for snapshot in snapshots {
+                let result = saver.save(&snapshot.state, &snapshot.progress, snapshot.kept);
+                drop(snapshot);
+                if tell.send(result).is_err() {
+                    break;
+                }
+            }
+        });
+        Background { give, done, busy: false }
+    }
+
+    /// Whether the thread is free; the error where its last write failed.
+    pub(super) fn is_free(&mut self) -> Result<bool> {
+        if self.busy
+            && let Ok(result) = self.done.try_recv()
+        {
+            self.busy = false;
+            result?;
+        }
+        Ok(!self.busy)
+    }
+
+    /// Begins to save a copy of the state. The thread must be free.
+    pub(super) fn save(&mut self, state: &State, progress: Progress, kept: Kept) -> Result<()> {
+        let snapshot = Box::new(Snapshot { state: state.clone(), progress, kept });
+        self.busy = true;
+        self.give.send(snapshot).map_err(|_| gone())
+    }
+
+    /// Waits for what is under way.
+    pub(super) fn finish(mut self) -> Result<()> {
+        if std::mem::take(&mut self.busy) { self.done.recv().unwrap_or_else(|_| Err(gone())) } else { Ok(()) }
+    }
+}
+
+/// The thread can end early only by a panic, which the scope passes on when it ends.
+fn gone() -> Error {
+    Error::request("the thread that writes checkpoints has ended")
+}

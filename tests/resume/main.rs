@@ -1,0 +1,7 @@
+//! Resuming, as a user does it: the same bits after any interruption, and a clear word where it
+//! cannot be.
+
+mod bits;
+mod refusals;
+mod signals;
+mod tool;

@@ -1,0 +1,6 @@
+#!/bin/sh
+# kill -9 at random moments of complete, resume and convert: tools/kill-test.sh [ROUNDS] [SEED]
+set -eu
+cd "$(dirname "$0")/.."
+TENFILL_KILL_ROUNDS=${1:-200} TENFILL_KILL_SEED=${2:-1} \
+    cargo test --release --test kill -- --nocapture --test-threads 1
