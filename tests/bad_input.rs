@@ -344,8 +344,14 @@ fn odd_files_that_are_right() {
         [entry("1x/../../etc", 2.0)]
     );
     assert_eq!(
-        convert("u,i,rating\n123456789012345678901234567890,-5,2\n9223372036854775807,18446744073709551616,1\n", ""),
-        [entry("123456789012345678901234567890/-5", 2.0), entry("9223372036854775807/18446744073709551616", 1.0)]
+        convert(
+            "u,i,rating\n123456789012345678901234567890,-5,2\n9223372036854775807,18446744073709551616,1\n",
+            ""
+        ),
+        [
+            entry("123456789012345678901234567890/-5", 2.0),
+            entry("9223372036854775807/18446744073709551616", 1.0)
+        ]
     );
     // Tabs with an empty last column that nobody asked for, and a quote that is just a character.
     assert_eq!(
@@ -368,7 +374,14 @@ fn the_last_line_is_for_programs() {
     let path = directory.path();
     fs::write(path.join("in.csv"), "user,item,rating\n1,2,3\n1,3,4\n1,3,5\n").unwrap();
     let fields = [
-        "dims", "modes", "entries", "duplicates", "bytes_per_entry", "shards", "seconds", "cpu_seconds",
+        "dims",
+        "modes",
+        "entries",
+        "duplicates",
+        "bytes_per_entry",
+        "shards",
+        "seconds",
+        "cpu_seconds",
         "peak_anon_bytes",
     ];
     let converted = run(path, ["convert", "in.csv", "-o", "out", "--split", "none", "--quiet"]);
@@ -390,7 +403,8 @@ fn the_last_line_is_for_programs() {
     assert_eq!((&verified["ok"], &verified["problems"]), (&true.into(), &serde_json::json!([])));
     assert!(verified["files"].as_u64() >= Some(2) && verified["bytes"].as_u64() > Some(0));
 
-    let silent = tenfill(path).args(["convert", "in.csv", "-o", "out", "--force", "--quiet"]).output().unwrap();
+    let silent =
+        tenfill(path).args(["convert", "in.csv", "-o", "out", "--force", "--quiet"]).output().unwrap();
     assert!(silent.status.success() && silent.stdout.is_empty() && silent.stderr.is_empty());
 
     let shard = path.join("out/train/00000.shard");

@@ -72,8 +72,11 @@ fn cells(order: impl Strategy<Value = usize>) -> impl Strategy<Value = Cells> {
     order.prop_flat_map(move |order| {
         let value = prop_oneof![
             // What squares and sums without overflow.
-            (prop::num::f64::NORMAL | prop::num::f64::ZERO)
-                .prop_map(|x| if x.abs() > 1e140 { x * 1e-180 } else { x }),
+            (prop::num::f64::NORMAL | prop::num::f64::ZERO).prop_map(|x| if x.abs() > 1e140 {
+                x * 1e-180
+            } else {
+                x
+            }),
             (-10i32..10).prop_map(|n| f64::from(n) / 2.0),
             any::<f32>().prop_filter("finite", |x| x.is_finite()).prop_map(f64::from),
         ];
@@ -262,7 +265,7 @@ fn through_tns(cells: &Cells, zero_based: bool, packed: Packed) -> Result<(), Te
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn text_comes_back(cells in cells(2usize..=5), dialect in dialect()) {

@@ -72,10 +72,8 @@ fn first_and_last_go_by_the_order_of_the_rows() {
     let path = directory.path();
     fs::write(path.join("a.csv"), "u,i,value\n1,1,5\n1,2,9\n1,1,3\n1,1,4\n").unwrap();
     for (rule, expected) in [("first", 5.0), ("last", 4.0), ("mean", 4.0), ("sum", 12.0)] {
-        let result = run(
-            path,
-            ["convert", "a.csv", "-o", "a", "--split", "none", "--force", "--duplicates", rule],
-        );
+        let result =
+            run(path, ["convert", "a.csv", "-o", "a", "--split", "none", "--force", "--duplicates", rule]);
         assert_eq!(result["duplicates"], 2);
         let value = contents(&path.join("a"))[&vec!["1".to_string(), "1".to_string()]].1;
         assert_eq!(f64::from_bits(value), expected, "{rule}");
@@ -142,14 +140,15 @@ fn given_files_are_the_split_and_unseen_ids_are_counted() {
     fs::write(path.join("train.csv"), "user,item,rating\na,1,5\nb,2,4\na,2,3\n").unwrap();
     fs::write(path.join("val.csv"), "user,item,rating\na,1,1\nc,2,2\n").unwrap();
     fs::write(path.join("test.csv"), "user,item,rating\nd,7,1\nc,8,2\n").unwrap();
-    let result = run(
-        path,
-        ["convert", "train.csv", "--validation", "val.csv", "--test", "test.csv", "-o", "out"],
-    );
+    let result =
+        run(path, ["convert", "train.csv", "--validation", "val.csv", "--test", "test.csv", "-o", "out"]);
     assert_eq!(result["entries"], serde_json::json!({ "train": 3, "validation": 2, "test": 2 }));
     assert_eq!(result["overlap"], 1, "(a, 1) is in train and in validation");
     let notes = result["notes"].to_string();
-    assert!(notes.contains("2 of 4 ids of user occur only in the given validation and test files"), "{notes}");
+    assert!(
+        notes.contains("2 of 4 ids of user occur only in the given validation and test files"),
+        "{notes}"
+    );
     assert!(notes.contains("2 of 4 ids of item occur only"), "{notes}");
     let dataset = Dataset::open(path.join("out")).unwrap();
     let statistics = dataset.manifest().modes[0].statistics;
@@ -162,7 +161,19 @@ fn files_beside_one_another_have_one_plan() {
     let path = directory.path();
     run(
         path,
-        ["synth", "-o", "x.tns", "--dims", "30,20,10", "--rank", "2", "--entries", "500", "--validation", "0.1"],
+        [
+            "synth",
+            "-o",
+            "x.tns",
+            "--dims",
+            "30,20,10",
+            "--rank",
+            "2",
+            "--entries",
+            "500",
+            "--validation",
+            "0.1",
+        ],
     );
     let files = ["convert", "x.tns", "--validation", "x.validation.tns", "--test", "x.test.tns", "-o", "x"];
     let result = run(path, files.into_iter().chain(["--dims", "30,20,10"]));

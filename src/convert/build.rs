@@ -28,23 +28,14 @@ pub(super) fn build(
     control: &Control,
 ) -> Result<Converted> {
     let Gather {
-        names,
-        value_name,
-        modes,
-        mut spool,
-        tagged,
-        timed,
-        pairs,
-        times_seen,
-        bad,
-        first_bad,
-        ..
+        names, value_name, modes, mut spool, tagged, timed, pairs, times_seen, bad, first_bad, ..
     } = gather;
     let widths: Vec<usize> = modes.iter().map(super::gather::ModeGather::width).collect();
     let value_at: usize = widths.iter().sum();
     let record = value_at + 8 + 8 * usize::from(timed) + usize::from(tagged);
     let resolved = names.iter().zip(modes).enumerate();
-    let resolved = resolved.map(|(position, (name, mode))| resolve::resolve(name, position, mode, &times_seen));
+    let resolved =
+        resolved.map(|(position, (name, mode))| resolve::resolve(name, position, mode, &times_seen));
     let resolved = resolved.collect::<Result<Vec<Resolved>>>()?;
     let dims: Vec<u32> = resolved.iter().map(|mode| mode.dim).collect();
     let (mode_order, mode_order_reason) = order::choose(&names, &dims, &pairs);

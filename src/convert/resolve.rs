@@ -2,9 +2,9 @@
 
 use super::gather::{ModeGather, per_second};
 use crate::error::{Error, Result};
-use crate::ingest::{Collected, TimesSeen};
 use crate::ingest::dictionary::hash_integer;
 use crate::ingest::sketch::mix;
+use crate::ingest::{Collected, TimesSeen};
 use crate::shard::{Bins, LABELS_PER_BATCH, ModeKind, write_label_parts};
 use crate::storage::Disk;
 use arrow_array::{ArrayRef, Int64Array, LargeStringArray};
@@ -15,9 +15,15 @@ use std::sync::Arc;
 /// The way from a spooled cell to an index and a hash of its label.
 pub(super) enum ModeIndex {
     Ids(Collected),
-    Indices { base: i64 },
+    Indices {
+        base: i64,
+    },
     /// Bin `b` stands for the numbers from `origin + b width` on; it is bin `first + b` from 0 on.
-    Bins { origin: f64, width: f64, first: i64 },
+    Bins {
+        origin: f64,
+        width: f64,
+        first: i64,
+    },
 }
 
 /// A mode whose indices are fixed.
@@ -146,9 +152,8 @@ pub(super) fn kind(
         if codes.iter().map(integer).zip(base..).all(|(value, expected)| value == expected) {
             return Ok(ModeKind::Range { base });
         }
-        let parts = parts.map(|part| -> ArrayRef {
-            Arc::new(Int64Array::from_iter_values(part.iter().map(integer)))
-        });
+        let parts = parts
+            .map(|part| -> ArrayRef { Arc::new(Int64Array::from_iter_values(part.iter().map(integer))) });
         let labels = write_label_parts(disk, directory, file, &DataType::Int64, parts)?;
         return Ok(ModeKind::Integers { labels });
     }

@@ -74,13 +74,7 @@ pub(super) fn time_thresholds(
 }
 
 /// The `rank`-th smallest time (from 1), sixteen bits per pass.
-fn quantile(
-    spool: &mut Spool,
-    record: usize,
-    time_at: usize,
-    rank: u64,
-    control: &Control,
-) -> Result<f64> {
+fn quantile(spool: &mut Spool, record: usize, time_at: usize, rank: u64, control: &Control) -> Result<f64> {
     let (mut prefix, mut left) = (0u64, rank.max(1));
     for shift in [48u32, 32, 16, 0] {
         let mut counts = vec![0u64; 1 << 16];

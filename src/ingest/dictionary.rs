@@ -276,7 +276,11 @@ impl Collected {
     /// The label behind a provisional number, as it stood in the file.
     pub fn label(&self, code: u32) -> Cow<'_, str> {
         if code >= TEXT_CODE {
-            return String::from_utf8_lossy(text_at(&self.text, &self.text_ends, (code - TEXT_CODE) as usize));
+            return String::from_utf8_lossy(text_at(
+                &self.text,
+                &self.text_ends,
+                (code - TEXT_CODE) as usize,
+            ));
         }
         self.integer(code).to_string().into()
     }

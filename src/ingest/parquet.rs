@@ -26,7 +26,9 @@ const BATCH_ROWS: usize = 1 << 12;
 pub fn is_parquet(path: &Path) -> bool {
     use std::io::Read;
     let mut magic = [0; 4];
-    path.is_file() && File::open(path).is_ok_and(|mut file| file.read_exact(&mut magic).is_ok()) && &magic == MAGIC
+    path.is_file()
+        && File::open(path).is_ok_and(|mut file| file.read_exact(&mut magic).is_ok())
+        && &magic == MAGIC
 }
 
 /// The parts in a directory, sorted by name; hidden and marker files (`_SUCCESS`) are left out.
@@ -190,8 +192,7 @@ impl Parts {
         let mut place = vec![None; plan.count];
         wanted.iter().enumerate().for_each(|(position, &column)| place[column] = Some(position));
         let mask = ProjectionMask::roots(builder.parquet_schema(), wanted);
-        let reader =
-            intact(path, || builder.with_projection(mask).with_batch_size(BATCH_ROWS).build())?;
+        let reader = intact(path, || builder.with_projection(mask).with_batch_size(BATCH_ROWS).build())?;
         Ok(Parts { reader, path: path.into(), plan: plan.clone(), place, row: 0 })
     }
 
@@ -260,8 +261,11 @@ fn take_row(
     for (position, (mode, column)) in modes.iter().enumerate() {
         let cell = match mode.role {
             ModeRole::Bins(binning) => {
-                let number =
-                    if binning.time { moment(column, row, position, out)? } else { finite(column, row, &mode.name)? };
+                let number = if binning.time {
+                    moment(column, row, position, out)?
+                } else {
+                    finite(column, row, &mode.name)?
+                };
                 if let ModeCells::Numbers(numbers) = &mut out.modes[position] {
                     numbers.push(number);
                 }

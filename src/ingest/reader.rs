@@ -125,7 +125,10 @@ pub fn open(path: &Path, options: &ReadOptions, control: &Control) -> Result<Inp
     }
     let whole = begun.len() < 1 << 16;
     if text.contains(&b'\r') && !text.contains(&b'\n') && text.trim_ascii().contains(&b'\r') {
-        return Err(Error::input(name, "its lines end with a carriage return alone: save it with line feeds"));
+        return Err(Error::input(
+            name,
+            "its lines end with a carriage return alone: save it with line feeds",
+        ));
     }
     let mut lines: Vec<&[u8]> =
         text.split(|&byte| byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line)).collect();

@@ -93,10 +93,7 @@ pub fn open(path: &Path, read: BytesRead, control: &Control) -> Result<Box<dyn R
     };
     let mut counted = Counting { inner, read };
     let mut magic = Vec::with_capacity(MAGIC_BYTES);
-    (&mut counted)
-        .take(MAGIC_BYTES as u64)
-        .read_to_end(&mut magic)
-        .context("read", display_name(path))?;
+    (&mut counted).take(MAGIC_BYTES as u64).read_to_end(&mut magic).context("read", display_name(path))?;
     if let Some((_, what)) = FOREIGN.iter().find(|(begin, _)| magic.starts_with(begin)) {
         return Err(Error::input(display_name(path), *what));
     }

@@ -190,7 +190,10 @@ impl Parser {
             start = end + 1;
             line_number += 1;
             let line = if number == 1 { line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line) } else { line };
-            if skip || line.trim_ascii().is_empty() || self.comments && line.trim_ascii_start().starts_with(b"#") {
+            if skip
+                || line.trim_ascii().is_empty()
+                || self.comments && line.trim_ascii_start().starts_with(b"#")
+            {
                 continue;
             }
             let rows = batch.len();
@@ -328,7 +331,9 @@ impl Parser {
             Some(number) if number.is_finite() => Ok(number),
             Some(_) => Err(format!("{} is {}, which is no finite number", self.names[name], shown(field))),
             None if field.is_empty() => Err(format!("{} is empty", self.names[name])),
-            None => Err(format!("{} is {}, which is no number{}", self.names[name], shown(field), hint(field))),
+            None => {
+                Err(format!("{} is {}, which is no number{}", self.names[name], shown(field), hint(field)))
+            }
         }
     }
 

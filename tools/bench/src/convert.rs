@@ -49,7 +49,10 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
     }
     let Some((ours, converted)) = ours else { return Err("nothing was measured".into()) };
     println!("{} rows, {}, {}", units::count(arguments.rows), arguments.kind, size_of(&csv));
-    println!("{:28} {:>8} {:>8} {:>12} {:>12} {:>10}", "", "wall s", "CPU s", "peak anon", "rows/s", "output");
+    println!(
+        "{:28} {:>8} {:>8} {:>12} {:>12} {:>10}",
+        "", "wall s", "CPU s", "peak anon", "rows/s", "output"
+    );
     let output = converted["bytes_per_entry"].as_f64().unwrap_or(0.0) * arguments.rows as f64;
     line(&format!("tenfill --memory {}", arguments.memory), &ours, arguments.rows, output as u64);
     let mut result = json!({

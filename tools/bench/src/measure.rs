@@ -39,7 +39,8 @@ pub fn run(command: &mut Command) -> Result<(Usage, String), String> {
     let started = Instant::now();
     let spawned = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
     let child = spawned.map_err(|error| format!("cannot run {command:?}: {error}"))?;
-    let (status_file, stat_file) = (format!("/proc/{}/status", child.id()), format!("/proc/{}/stat", child.id()));
+    let (status_file, stat_file) =
+        (format!("/proc/{}/status", child.id()), format!("/proc/{}/stat", child.id()));
     let mut peak_anonymous = 0;
     let cpu = loop {
         let status = fs::read_to_string(&status_file).map_err(|error| error.to_string())?;
