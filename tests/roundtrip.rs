@@ -265,7 +265,7 @@ fn through_tns(cells: &Cells, zero_based: bool, packed: Packed) -> Result<(), Te
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn text_comes_back(cells in cells(2usize..=5), dialect in dialect()) {
