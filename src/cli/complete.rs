@@ -66,6 +66,18 @@ pub(super) struct Arguments {
     /// The metric: the paper's, or the natural one
     #[arg(long, value_enum, default_value_t = MetricArgument::Preconditioned)]
     metric: MetricArgument,
+    #[command(flatten)]
+    limits: LimitArguments,
+    /// Replace the run if it exists
+    #[arg(long)]
+    force: bool,
+    #[command(flatten)]
+    convert: ConvertArguments,
+}
+
+/// What may change from one start of a run to the next.
+#[derive(clap::Args)]
+pub(super) struct LimitArguments {
     /// Checkpoint after this many iterations or this time: 10, 5m or 10,5m; 0 at the end only
     #[arg(long, default_value = "10", value_parser = Every::parse, value_name = "N|TIME")]
     checkpoint_every: Every,
@@ -75,11 +87,18 @@ pub(super) struct Arguments {
     /// Threads [default: one per core]
     #[arg(long)]
     threads: Option<usize>,
-    /// Replace the run if it exists
-    #[arg(long)]
-    force: bool,
-    #[command(flatten)]
-    convert: ConvertArguments,
+}
+
+impl LimitArguments {
+    /// With the defaults where nothing is said.
+    pub(super) fn limits(&self) -> Limits {
+        let usual = Limits::default();
+        Limits {
+            memory: self.memory.unwrap_or(usual.memory),
+            threads: self.threads.unwrap_or(usual.threads).max(1),
+            every: self.checkpoint_every,
+        }
+    }
 }
 
 #[derive(clap::ValueEnum, Clone, Copy)]
@@ -114,7 +133,7 @@ enum MetricArgument {
 
 pub(super) fn run(arguments: Arguments, context: &Context) -> Result<ExitCode> {
     let usage = Usage::start();
-    let limits = limits(arguments.memory, arguments.threads, arguments.checkpoint_every);
+    let limits = arguments.limits.limits();
     for (name, number) in
         [("--tolerance", arguments.tolerance), ("--gradient-tolerance", arguments.gradient_tolerance)]
     {
@@ -154,8 +173,8 @@ fn start(
             vec![arguments.input.clone()],
             data.clone(),
             arguments.seed,
-            arguments.memory,
-            arguments.threads,
+            arguments.limits.memory,
+            arguments.limits.threads,
             false,
         )?;
         let converted = crate::convert::convert(&options, &context.control)?;
@@ -194,11 +213,6 @@ fn start(
     config.solver.max_iterations = arguments.max_iterations;
     config.solver.patience = arguments.patience;
     complete(run, &dataset, &config, limits, &context.control)
-}
-
-pub(super) fn limits(memory: Option<u64>, threads: Option<usize>, every: Every) -> Limits {
-    let usual = Limits::default();
-    Limits { memory: memory.unwrap_or(usual.memory), threads: threads.unwrap_or(usual.threads).max(1), every }
 }
 
 /// The outcome for people and programs.

@@ -1,11 +1,10 @@
 //! `tenfill resume`.
 
 use super::Context;
-use super::complete::{limits, report};
+use super::complete::{LimitArguments, report};
 use crate::error::{Error, Result};
-use crate::run::{Every, RunDirectory, resume};
+use crate::run::{RunDirectory, resume};
 use crate::storage::RealDisk;
-use crate::units;
 use crate::usage::Usage;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -31,15 +30,8 @@ pub(super) struct Arguments {
     /// Stop when validation has not improved for this many iterations; 0 switches it off
     #[arg(long, value_name = "N")]
     patience: Option<usize>,
-    /// Checkpoint after this many iterations or this time: 10, 5m or 10,5m; 0 at the end only
-    #[arg(long, default_value = "10", value_parser = Every::parse, value_name = "N|TIME")]
-    checkpoint_every: Every,
-    /// Memory to keep to [default: 1G, or a quarter of the machine's]
-    #[arg(long, value_parser = units::parse_size)]
-    memory: Option<u64>,
-    /// Threads [default: one per core]
-    #[arg(long)]
-    threads: Option<usize>,
+    #[command(flatten)]
+    limits: LimitArguments,
     #[arg(long, hide = true)]
     rank: Option<String>,
     #[arg(long, hide = true)]
@@ -78,7 +70,7 @@ pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<ExitCode> 
     if arguments.tolerance.is_some_and(|tolerance| !(tolerance.is_finite() && tolerance >= 0.0)) {
         return Err(Error::request("--tolerance is negative or no number"));
     }
-    let limits = limits(arguments.memory, arguments.threads, arguments.checkpoint_every);
+    let limits = arguments.limits.limits();
     let change = |options: &mut crate::solver::Options| {
         options.max_iterations = arguments.max_iterations.unwrap_or(options.max_iterations);
         options.tolerance = arguments.tolerance.unwrap_or(options.tolerance);
