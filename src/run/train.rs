@@ -163,6 +163,9 @@ impl<'a> Job<'a> {
         let needs = Needs::of(dataset, &config.rank, None, limits.threads);
         // A state has all that the solver holds but the trial point and its partials.
         let copy = budget.reserve(needs.copy * (needs.copies - 2), "a copy of the state");
+        if copy.is_err() {
+            control.detail("--memory has no room for a copy of the state: passes wait for checkpoints");
+        }
         Job {
             run,
             dataset,

@@ -49,6 +49,27 @@ fn a_file_that_was_never_there_is_whole_or_absent() {
     });
 }
 
+/// The images are worth something only if they show what a missing sync does.
+#[test]
+fn a_missing_sync_is_found() {
+    for syncs in [[false, true], [true, false]] {
+        let directory = fast_directory();
+        let mut disk = Recorder::new(directory.path());
+        write_atomic(&disk, &directory.path().join("file"), &content(1)).unwrap();
+        disk.mark(1);
+        let from = disk.ops().len();
+        disk.syncs = syncs;
+        write_atomic(&disk, &directory.path().join("file"), &content(2)).unwrap();
+        disk.mark(2);
+        let mut lost = 0;
+        for_each_image(&disk.ops(), from, |image| {
+            let found = std::fs::read(image.path.join("file")).unwrap_or_default();
+            lost += usize::from(found != content(2) && (image.mark == Some(2) || found != content(1)));
+        });
+        assert!(lost > 0, "{syncs:?}");
+    }
+}
+
 fn old_or_new(path: &Path, fault: Fault, at: usize) -> bool {
     let found = std::fs::read(path).unwrap();
     assert!(found == content(1) || found == content(2), "{fault:?} at call {at}: a third state");

@@ -2,6 +2,8 @@
 
 use super::tool::{complete, newest, reported, result, spawn, succeed, synth};
 use std::path::Path;
+use tenfill::objective::Needs;
+use tenfill::shard::Dataset;
 
 const LAST: usize = 40;
 
@@ -71,4 +73,26 @@ fn killed_after_each_checkpoint_a_run_of_order_3_goes_on_to_the_same_bits() {
 #[test]
 fn killed_after_each_checkpoint_a_run_of_order_4_goes_on_to_the_same_bits() {
     kills(4);
+}
+
+/// Written between passes, where the budget has no room for a copy of the state, checkpoints are
+/// the same.
+#[test]
+fn a_tight_budget_gives_the_same_bits() {
+    let place = tempfile::tempdir().unwrap();
+    let [data, whole, run] = ["data", "whole", "run"].map(|name| place.path().join(name));
+    let options = ["--rank", "2", "--entries", "20000", "--validation", "0.1"];
+    succeed(&[&["synth", "-o", text(&data), "--dims", "90000,70000,50000"], &options[..]].concat());
+    let needs = Needs::of(&Dataset::open(&data).unwrap(), &[2, 2, 2], None, 1);
+    let tight = (needs.total(1) + needs.copy / 2).to_string();
+    let waits = "passes wait for checkpoints";
+    let told = succeed(&complete(text(&data), text(&whole), "8"));
+    assert!(!told.contains(waits), "{told}");
+    let every = ["--checkpoint-every", "2", "--threads", "1", "--memory", &tight];
+    let told = succeed(&[&complete(text(&data), text(&run), "5")[..], &every].concat());
+    let reports: Vec<usize> = told.lines().filter_map(reported).collect();
+    assert_eq!(reports, [2, 4, 5], "{told}");
+    assert!(told.contains(waits), "{told}");
+    succeed(&["resume", text(&run), "--max-iterations", "8", "--threads", "1", "--memory", &tight]);
+    assert!(result(&run) == result(&whole));
 }
