@@ -197,7 +197,7 @@ impl Parts {
     }
 
     /// The next rows; `None` at the end.
-    pub fn next(&mut self) -> Result<Option<RowBatch>> {
+    pub fn next_rows(&mut self) -> Result<Option<RowBatch>> {
         let batch = intact(&self.path, || self.reader.next().transpose())?;
         batch.map(|batch| self.rows(&batch)).transpose()
     }

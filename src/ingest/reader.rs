@@ -148,7 +148,7 @@ pub fn open(path: &Path, options: &ReadOptions, control: &Control) -> Result<Inp
     if !whole && lines.len() > 1 {
         lines.pop(); // the last line is cut
     }
-    lines.retain(|line| !line.trim_ascii().is_empty() && !(tns && line.trim_ascii_start().starts_with(b"#")));
+    lines.retain(|line| !(line.trim_ascii().is_empty() || tns && line.trim_ascii_start().starts_with(b"#")));
     lines.truncate(20);
     let request = if tns {
         DialectRequest {
@@ -183,7 +183,7 @@ pub fn read_rows(
             let mut before = 0;
             for (path, unpacked) in parts {
                 let mut reader = parquet::Parts::open(&path, unpacked.as_ref(), &input.plan)?;
-                while let Some(mut batch) = reader.next()? {
+                while let Some(mut batch) = reader.next_rows()? {
                     control.check()?;
                     batch.input_bytes = before;
                     batch.file.clone_from(&path);
@@ -219,7 +219,7 @@ fn read_text(
     std::thread::scope(|scope| {
         let cutter = scope.spawn(move || -> Result<()> {
             let mut number = 0u64;
-            while let Some(mut chunk) = chunks.next()? {
+            while let Some(mut chunk) = chunks.next_chunk()? {
                 chunk.input_bytes = read.load(Ordering::Relaxed);
                 if give.send((number, chunk)).is_err() {
                     break; // the other side has met an error

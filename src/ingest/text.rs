@@ -48,7 +48,7 @@ impl Chunks {
     }
 
     /// The next chunk; `None` at the end.
-    pub fn next(&mut self) -> Result<Option<Chunk>> {
+    pub fn next_chunk(&mut self) -> Result<Option<Chunk>> {
         loop {
             if !self.ended {
                 let want = self.size.saturating_sub(self.rest.len()).max(self.size / 2);

@@ -110,7 +110,7 @@ impl Shard {
         let (mut next, mut entries, mut slice) = (HEAD as u64, 0, 0);
         for (number, row) in blocks.iter().enumerate() {
             let at = table_at + (number * TABLE_ROW) as u64;
-            if row.offset != next || row.bytes as usize % ALIGNMENT != 0 || row.bytes == 0 {
+            if row.offset != next || !(row.bytes as usize).is_multiple_of(ALIGNMENT) || row.bytes == 0 {
                 return flaw(at, "the table's blocks do not follow one another");
             }
             let most = row.entries as usize > MAX_BLOCK_ENTRIES || row.entries == 0;

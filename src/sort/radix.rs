@@ -7,7 +7,7 @@ use super::record::Record;
 pub fn sort_by_key<const W: usize>(records: &mut Vec<Record<W>>, scratch: &mut Vec<Record<W>>, bits: u32) {
     let digits = bits.div_ceil(8) as usize;
     if records.len() < 256 {
-        records.sort_by(|a, b| a.key.cmp(&b.key));
+        records.sort_by_key(|record| record.key);
         return;
     }
     // All histograms in one pass over the data.
