@@ -9,7 +9,7 @@ use super::arithmetic::{Arithmetic, axpy, back, contract, dot};
 use super::dispatch::{self, Job};
 use super::factors::FactorsView;
 use super::gradient_inner::GradientInner;
-use super::inner::{has_inner, inner_rows};
+use super::inner::{Padded, has_inner, inner_rows};
 use super::rows::Rows;
 use super::sums::GradientSums;
 use super::walk::{Pass, walk};
@@ -63,11 +63,11 @@ impl Job for Task<'_> {
     #[inline(always)]
     fn run<M: Arithmetic>(self) {
         let Task { block, factors, sums, workspace } = self;
-        let Workspace { contracted, adjoint, decoded, .. } = workspace;
+        let Workspace { contracted, adjoint, decoded, padded, .. } = workspace;
         let nodes = Nodes::<M> { factors, sums, contracted, adjoint, arithmetic: PhantomData };
         if has_inner(factors.ranks()) {
             let rows = inner_rows(factors);
-            walk(block, block.order - 2, &mut Inner { block, rows, nodes, decoded });
+            walk(block, block.order - 2, &mut Inner { block, rows, nodes, decoded, padded });
         } else {
             walk(block, block.order - 1, &mut AnyRank { block, nodes });
         }
@@ -107,6 +107,7 @@ struct Inner<'t, M> {
     rows: [Rows<'t>; 2],
     nodes: Nodes<'t, M>,
     decoded: &'t mut Decoded,
+    padded: &'t mut [Padded; 3],
 }
 
 impl<M: Arithmetic> Pass for Inner<'_, M> {
@@ -127,6 +128,7 @@ impl<M: Arithmetic> Pass for Inner<'_, M> {
                 columns: self.decoded.decode(self.block, nodes),
                 contracted: contracted.get(factors.core(), first),
                 rows: self.rows,
+                padded: self.padded,
                 sums1: &mut sums1[first],
                 sums2: &mut sums2[0],
                 adjoint: adjoint.get_mut(core, first),

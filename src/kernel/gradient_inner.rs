@@ -17,6 +17,7 @@ pub(super) struct GradientInner<'b> {
     /// The contracted core, r_1 x r_2.
     pub(super) contracted: &'b [f64],
     pub(super) rows: [Rows<'b>; 2],
+    pub(super) padded: &'b mut [Padded; 3],
     pub(super) sums1: &'b mut RowSums,
     pub(super) sums2: &'b mut RowSums,
     /// Receives the sum of e u v^T, r_1 x r_2.
@@ -29,9 +30,13 @@ impl RankJob for GradientInner<'_> {
     #[inline(always)]
     fn run<V: Vector>(self) {
         let [rows1, rows2] = self.rows;
+        let [matrix, transposed, outer] = self.padded;
+        matrix.set_rows(self.contracted, rows2.rank());
+        transposed.set_columns(self.contracted, rows2.rank());
+        outer.clear(rows1.rank());
         let mut pass = Pass::<V> {
-            matrix: Padded::rows(self.contracted, rows2.rank()),
-            transposed: Padded::columns(self.contracted, rows2.rank()),
+            matrix,
+            transposed,
             rows1,
             rows2,
             vectors2: rows2.as_vectors(),
@@ -40,7 +45,7 @@ impl RankJob for GradientInner<'_> {
             // Columns may take several vectors, the last of them filled in part: no mask for all.
             mask1: V::mask(if rows1.rank() <= V::LANES { rows1.rank() } else { V::LANES }),
             mask2: V::mask(rows2.rank()),
-            outer: Padded::ZERO,
+            outer,
             squares: V::Four::splat(0.0),
         };
         match self.columns.ends {
@@ -54,9 +59,9 @@ impl RankJob for GradientInner<'_> {
 
 struct Pass<'b, V: Vector> {
     /// The contracted core C: numbers of the last level side by side.
-    matrix: Padded,
+    matrix: &'b Padded,
     /// Numbers of the level before side by side.
-    transposed: Padded,
+    transposed: &'b Padded,
     rows1: Rows<'b>,
     rows2: Rows<'b>,
     vectors2: RowVectors<'b, V>,
@@ -66,7 +71,7 @@ struct Pass<'b, V: Vector> {
     mask1: V::Mask,
     mask2: V::Mask,
     /// The sum of e u v^T.
-    outer: Padded,
+    outer: &'b mut Padded,
     /// The sum of e^2, in four parts.
     squares: V::Four,
 }
@@ -84,7 +89,7 @@ impl<V: Vector> Pass<'_, V> {
             self.d2.prefetch(ids2, start);
             let (id1, id2) = (four_from(ids1, start), four_from(ids2, start));
             let (u, v) = (self.rows1.rows(&id1), self.rows2.rows(&id2));
-            let cu = combine_four::<V>(&self.matrix, 0, r1, u);
+            let cu = combine_four::<V>(self.matrix, 0, r1, u);
             let mut ev = self.vectors2.four(&id2);
             let e = self.residuals(&cu, &ev, four_from(values, start), entries - start);
             for n in 0..TOGETHER {
@@ -92,7 +97,7 @@ impl<V: Vector> Pass<'_, V> {
                 self.d2.add(id2[n], 0, e[n], cu[n], self.mask2);
             }
             for from in (0..r1).step_by(V::LANES) {
-                let cv = combine_four::<V>(&self.transposed, from, r2, v);
+                let cv = combine_four::<V>(self.transposed, from, r2, v);
                 for n in 0..TOGETHER {
                     self.d1.add(id1[n], from, e[n], cv[n], self.mask1);
                 }
@@ -113,9 +118,9 @@ impl<V: Vector> Pass<'_, V> {
         let (r1, r2) = (self.rows1.rank(), self.rows2.rank());
         for (id1, fibre) in columns.fibres() {
             let u = self.rows1.row(id1);
-            let [cu] = combine::<V, 1>(&self.matrix, 0, r1, [u]);
-            // The sum of e v.
-            let mut ev = V::splat(0.0);
+            let [cu] = combine::<V, 1>(self.matrix, 0, r1, [u]);
+            // The sum of e v, in two parts.
+            let mut ev = [V::splat(0.0); 2];
             for start in fibre.clone().step_by(TOGETHER) {
                 self.rows2.prefetch(columns.ids2, start);
                 self.d2.prefetch(columns.ids2, start);
@@ -124,15 +129,19 @@ impl<V: Vector> Pass<'_, V> {
                 let v = self.vectors2.four(&id2);
                 let values = four_from(columns.values, start);
                 let e = self.residuals(&[cu; TOGETHER], &v, values, fibre.end - start);
+                // Two chains, so that the next four wait for two additions, not for four.
+                let first = V::splat(e[1]).fma(v[1], V::splat(e[0]).fma(v[0], ev[0]));
+                let second = V::splat(e[3]).fma(v[3], V::splat(e[2]).fma(v[2], ev[1]));
+                ev = [first, second];
                 for n in 0..TOGETHER {
-                    ev = V::splat(e[n]).fma(v[n], ev);
                     self.d2.add(id2[n], 0, e[n], cu, self.mask2);
                 }
             }
+            let ev = ev[0].fma(V::splat(1.0), ev[1]);
             let mut numbers = [0.0; MAX_RANK];
             ev.store(&mut numbers);
             for from in (0..r1).step_by(V::LANES) {
-                let [cv] = combine::<V, 1>(&self.transposed, from, r2, [&numbers]);
+                let [cv] = combine::<V, 1>(self.transposed, from, r2, [&numbers]);
                 self.d1.add(id1, from, 1.0, cv, self.mask1);
             }
             for a in 0..r1 {

@@ -11,38 +11,50 @@ use std::ops::Range;
 pub(super) const TOGETHER: usize = 4;
 
 /// A matrix of at most [`MAX_RANK`] rows, padded with zeros to whole vectors.
-#[derive(Clone)]
+#[derive(Debug)]
 #[repr(align(64))]
 pub(super) struct Padded(pub(super) [[f64; WIDTH]; MAX_RANK]);
 
 /// The width of a padded row: two vectors of twelve numbers, the most that a rank of 16 needs.
 const WIDTH: usize = 24;
 
-impl Padded {
-    pub(super) const ZERO: Padded = Padded([[0.0; WIDTH]; MAX_RANK]);
+impl Default for Padded {
+    fn default() -> Self {
+        Padded([[0.0; WIDTH]; MAX_RANK])
+    }
+}
 
-    /// The rows of a row-major matrix. (Not inlined: it would be compiled for every vector.)
+// Not inlined, because they would be compiled for every vector. What lies behind the rows that the
+// matrix has is never read, so it is not cleared: that took longer than the first dozen entries.
+impl Padded {
+    /// Takes over the rows of a row-major matrix.
     #[inline(never)]
-    pub(super) fn rows(dense: &[f64], columns: usize) -> Self {
-        let mut padded = Padded::ZERO;
-        for (dense, row) in dense.chunks_exact(columns).zip(&mut padded.0) {
+    pub(super) fn set_rows(&mut self, dense: &[f64], columns: usize) {
+        for (dense, row) in dense.chunks_exact(columns).zip(&mut self.0) {
+            *row = [0.0; WIDTH];
             for (number, dense) in row.iter_mut().zip(dense) {
                 *number = *dense;
             }
         }
-        padded
     }
 
-    /// The columns of a row-major matrix.
+    /// Takes over the columns of a row-major matrix, as rows.
     #[inline(never)]
-    pub(super) fn columns(dense: &[f64], columns: usize) -> Self {
-        let mut padded = Padded::ZERO;
+    pub(super) fn set_columns(&mut self, dense: &[f64], columns: usize) {
+        self.clear(columns);
         for (a, dense) in dense.chunks_exact(columns).enumerate() {
-            for (column, dense) in padded.0.iter_mut().zip(dense) {
+            for (column, dense) in self.0.iter_mut().zip(dense) {
                 column[a] = *dense;
             }
         }
-        padded
+    }
+
+    /// Sets the first rows to zero.
+    #[inline(never)]
+    pub(super) fn clear(&mut self, rows: usize) {
+        for row in self.0.iter_mut().take(rows) {
+            *row = [0.0; WIDTH];
+        }
     }
 
     /// Adds to a row-major matrix.

@@ -151,10 +151,10 @@ impl Job for Fast<'_> {
     #[inline(always)]
     fn run<M: Arithmetic>(self) {
         let Fast { block, factors, sums, workspace } = self;
-        let Workspace { contracted, decoded, .. } = workspace;
+        let Workspace { contracted, decoded, padded: [matrix, ..], .. } = workspace;
         let rows = inner_rows(factors);
         let arithmetic = PhantomData::<M>;
-        let mut pass = FastPass { block, factors, rows, contracted, decoded, sums, arithmetic };
+        let mut pass = FastPass { block, factors, rows, contracted, decoded, matrix, sums, arithmetic };
         walk(block, block.order - 2, &mut pass);
     }
 }
@@ -165,6 +165,7 @@ struct FastPass<'t, M> {
     rows: [Rows<'t>; 2],
     contracted: &'t mut Stack,
     decoded: &'t mut Decoded,
+    matrix: &'t mut Padded,
     sums: &'t mut ResidualSums,
     arithmetic: PhantomData<M>,
 }
@@ -180,7 +181,8 @@ impl<M: Arithmetic> Pass for FastPass<'_, M> {
     fn run(&mut self, nodes: Range<usize>) {
         let columns = self.decoded.decode(self.block, nodes);
         let contracted = self.contracted.get(self.factors.core(), self.block.order - 2);
-        let job = ResidualInner { columns, contracted, rows: self.rows, sums: self.sums };
+        let job =
+            ResidualInner { columns, contracted, rows: self.rows, matrix: self.matrix, sums: self.sums };
         dispatch::run_for_rank(self.rows[1].rank(), job);
     }
 
@@ -193,6 +195,7 @@ struct ResidualInner<'b> {
     columns: Columns<'b>,
     contracted: &'b [f64],
     rows: [Rows<'b>; 2],
+    matrix: &'b mut Padded,
     sums: &'b mut ResidualSums,
 }
 
@@ -201,7 +204,8 @@ impl RankJob for ResidualInner<'_> {
     fn run<V: Vector>(self) {
         let [rows1, rows2] = self.rows;
         let Columns { entries, ids1, ids2, values, .. } = self.columns;
-        let matrix = Padded::rows(self.contracted, rows2.rank());
+        let matrix = self.matrix;
+        matrix.set_rows(self.contracted, rows2.rank());
         let mut errors = Errors::<V> {
             rows2: rows2.as_vectors(),
             squares: V::Four::splat(0.0),
@@ -209,7 +213,7 @@ impl RankJob for ResidualInner<'_> {
         };
         if self.columns.ends.is_some() {
             for (id1, fibre) in self.columns.fibres() {
-                let [s] = combine(&matrix, 0, rows1.rank(), [rows1.row(id1)]);
+                let [s] = combine(matrix, 0, rows1.rank(), [rows1.row(id1)]);
                 for start in fibre.clone().step_by(TOGETHER) {
                     rows2.prefetch(ids2, start);
                     let (id2, values) = (four_from(ids2, start), four_from(values, start));
@@ -220,7 +224,7 @@ impl RankJob for ResidualInner<'_> {
             for start in (0..entries).step_by(TOGETHER) {
                 rows1.prefetch(ids1, start);
                 rows2.prefetch(ids2, start);
-                let s = combine_four(&matrix, 0, rows1.rank(), rows1.rows(&four_from(ids1, start)));
+                let s = combine_four(matrix, 0, rows1.rank(), rows1.rows(&four_from(ids1, start)));
                 errors.add(&s, four_from(ids2, start), four_from(values, start), entries - start);
             }
         }

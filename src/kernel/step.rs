@@ -7,7 +7,7 @@
 use super::arithmetic::{Arithmetic, contract, contract_add, dot};
 use super::dispatch::{self, Job};
 use super::factors::FactorsView;
-use super::inner::{has_inner, inner_rows};
+use super::inner::{Padded, has_inner, inner_rows};
 use super::rows::Rows;
 use super::step_inner::StepInner;
 use super::sums::StepSums;
@@ -56,11 +56,11 @@ impl Job for Task<'_> {
     #[inline(always)]
     fn run<M: Arithmetic>(self) {
         let Task { block, point, direction, sums, workspace } = self;
-        let Workspace { contracted, changed, decoded, .. } = workspace;
+        let Workspace { contracted, changed, decoded, padded, .. } = workspace;
         let nodes = Nodes::<M> { point, direction, contracted, changed, arithmetic: PhantomData };
         if has_inner(point.ranks()) {
             let (rows, changes) = (inner_rows(point), inner_rows(direction));
-            let mut pass = Inner { block, rows, changes, nodes, sums, decoded };
+            let mut pass = Inner { block, rows, changes, nodes, sums, decoded, padded };
             walk(block, block.order - 2, &mut pass);
         } else {
             walk(block, block.order - 1, &mut AnyRank { block, nodes, sums });
@@ -97,6 +97,7 @@ struct Inner<'t, M> {
     nodes: Nodes<'t, M>,
     sums: &'t mut StepSums,
     decoded: &'t mut Decoded,
+    padded: &'t mut [Padded; 3],
 }
 
 impl<M: Arithmetic> Pass for Inner<'_, M> {
@@ -116,6 +117,7 @@ impl<M: Arithmetic> Pass for Inner<'_, M> {
                 contracted: contracted.get(point.core(), first),
                 changed: changed.get(direction.core(), first),
                 rows: self.rows,
+                padded: self.padded,
                 changes: self.changes,
                 sums: self.sums,
             },

@@ -17,6 +17,7 @@ pub(super) struct StepInner<'b> {
     /// Its derivative.
     pub(super) changed: &'b [f64],
     pub(super) rows: [Rows<'b>; 2],
+    pub(super) padded: &'b mut [Padded; 3],
     /// The rows of the direction.
     pub(super) changes: [Rows<'b>; 2],
     pub(super) sums: &'b mut StepSums,
@@ -26,9 +27,12 @@ impl RankJob for StepInner<'_> {
     #[inline(always)]
     fn run<V: Vector>(self) {
         let Columns { entries, ids1, ids2, values, .. } = self.columns;
+        let [matrix, changed, _] = self.padded;
+        matrix.set_rows(self.contracted, self.rows[1].rank());
+        changed.set_rows(self.changed, self.rows[1].rank());
         let mut line = Line::<V> {
-            matrix: Padded::rows(self.contracted, self.rows[1].rank()),
-            changed: Padded::rows(self.changed, self.rows[1].rank()),
+            matrix,
+            changed,
             rows: self.rows,
             changes: self.changes,
             vectors: self.rows[1].as_vectors(),
@@ -62,9 +66,9 @@ impl RankJob for StepInner<'_> {
 
 struct Line<'b, V: Vector> {
     /// The rows of C.
-    matrix: Padded,
+    matrix: &'b Padded,
     /// The rows of dC.
-    changed: Padded,
+    changed: &'b Padded,
     rows: [Rows<'b>; 2],
     changes: [Rows<'b>; 2],
     /// The last level of `rows` and `changes`.

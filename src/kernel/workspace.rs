@@ -1,6 +1,6 @@
 //! Scratch memory of a lane: grown by the first blocks, then used again and again.
 
-use super::inner::{Columns, TOGETHER};
+use super::inner::{Columns, Padded, TOGETHER};
 use super::walk::children;
 use crate::MAX_ORDER;
 use crate::shard::{BlockView, Ids, Values};
@@ -18,6 +18,8 @@ pub struct Workspace {
     pub(super) adjoint: Stack,
     /// The decoded part of the block.
     pub(super) decoded: Decoded,
+    /// The contracted core and what else the kernels of the last levels need of its shape.
+    pub(super) padded: [Padded; 3],
 }
 
 impl Workspace {
