@@ -57,36 +57,6 @@ pub(super) fn dot<M: Arithmetic>(x: &[f64], y: &[f64]) -> f64 {
     (a + c) + (b + d) + rest
 }
 
-/// The sum of x_i y_i over a padded row; `P` is a multiple of 4.
-#[inline(always)]
-pub(super) fn dot_row<M: Arithmetic, const P: usize>(x: &[f64; P], y: &[f64; P]) -> f64 {
-    let mut sums = [0.0; 4];
-    for chunk in 0..P / 4 {
-        for n in 0..4 {
-            sums[n] = M::fma(x[4 * chunk + n], y[4 * chunk + n], sums[n]);
-        }
-    }
-    (sums[0] + sums[2]) + (sums[1] + sums[3])
-}
-
-/// The sum of w_i x_i + y_i z_i over padded rows; `P` is a multiple of 4.
-#[inline(always)]
-pub(super) fn dots_row<M: Arithmetic, const P: usize>(
-    w: &[f64; P],
-    x: &[f64; P],
-    y: &[f64; P],
-    z: &[f64; P],
-) -> f64 {
-    let mut sums = [0.0; 4];
-    for chunk in 0..P / 4 {
-        for n in 4 * chunk..4 * chunk + 4 {
-            sums[n % 4] = M::fma(w[n], x[n], sums[n % 4]);
-            sums[n % 4] = M::fma(y[n], z[n], sums[n % 4]);
-        }
-    }
-    (sums[0] + sums[2]) + (sums[1] + sums[3])
-}
-
 /// y += a x over a padded row.
 #[inline(always)]
 pub(super) fn axpy_row<M: Arithmetic, const P: usize>(a: f64, x: &[f64; P], y: &mut [f64; P]) {

@@ -1,12 +1,15 @@
-//! Which instructions and which padded widths a kernel is compiled for, chosen at run time.
+//! Which instructions and which widths of rows a kernel is compiled for, chosen at run time.
 //!
 //! A kernel is a [`Job`]: plain safe code, inlined into one function per instruction set, so that
-//! the compiler vectorises it for that set. The choice depends on the processor alone: on one
+//! the compiler vectorises it for that set. What runs per entry is a [`RankJob`], written in vectors. The choice depends on the processor alone: on one
 //! machine the same block and the same factors always give the same bits.
 
 #![allow(unsafe_code)]
 
 use super::arithmetic::{Arithmetic, Separate};
+use super::vector::{Pair, Portable, Vector};
+#[cfg(target_arch = "x86_64")]
+use super::x86::{Wide4, Wide8};
 
 /// A kernel for one block.
 pub(super) trait Job {
@@ -45,26 +48,33 @@ pub(super) fn detected() -> Instructions {
     Instructions::Any
 }
 
-/// Runs a job with the best instructions this processor has.
-pub(super) fn run<J: Job>(job: J) {
+/// What to use: in tests perhaps less than what is there.
+#[inline]
+fn chosen() -> Instructions {
     let instructions = detected();
     #[cfg(test)]
     let instructions = instructions.min(limit::get());
-    match instructions {
+    instructions
+}
+
+/// Runs a job with the best instructions this processor has.
+pub(super) fn run<J: Job>(job: J) {
+    match chosen() {
         Instructions::Any => job.run::<Separate>(),
         // SAFETY: the processor has every feature that the function enables, as just detected.
         #[cfg(target_arch = "x86_64")]
-        Instructions::Avx2 => unsafe { x86::with_avx2(job) },
+        Instructions::Avx2 => unsafe { compiled::with_avx2(job) },
         // SAFETY: the processor has every feature that the function enables, as just detected.
         #[cfg(target_arch = "x86_64")]
-        Instructions::Avx512 => unsafe { x86::with_avx512(job) },
+        Instructions::Avx512 => unsafe { compiled::with_avx512(job) },
     }
 }
 
 #[cfg(target_arch = "x86_64")]
-mod x86 {
-    use super::Job;
+mod compiled {
+    use super::{Job, RankJob};
     use crate::kernel::arithmetic::Fused;
+    use crate::kernel::vector::Vector;
 
     #[target_feature(enable = "avx2,fma")]
     pub(super) fn with_avx2<J: Job>(job: J) {
@@ -75,60 +85,61 @@ mod x86 {
     pub(super) fn with_avx512<J: Job>(job: J) {
         job.run::<Fused>();
     }
+
+    #[target_feature(enable = "avx2,fma")]
+    pub(super) fn rank_with_avx2<J: RankJob, V: Vector>(job: J) {
+        job.run::<V>();
+    }
+
+    #[target_feature(enable = "avx2,fma,avx512f,avx512vl")]
+    pub(super) fn rank_with_avx512<J: RankJob, V: Vector>(job: J) {
+        job.run::<V>();
+    }
 }
 
-/// A kernel that exists for pairs of ranks of the two last levels.
+/// A kernel of the two last levels, which exists for several widths of the last level's rows.
 pub(super) trait RankJob {
-    /// Does the work for ranks of at most `R1` and `R2`, in rows read as `P1` and `P2` numbers.
-    /// Everything below must be `#[inline(always)]`, as for a [`Job`].
-    fn run<M: Arithmetic, const R1: usize, const P1: usize, const R2: usize, const P2: usize>(self);
+    /// Does the work, with rows of the last level as one vector each. Everything below must be
+    /// `#[inline(always)]`, as for a [`Job`].
+    fn run<V: Vector>(self);
 }
 
 /// The largest rank that has kernels of its own; larger ones take the general path.
 pub(super) const MAX_RANK: usize = 16;
 
-/// Runs a job compiled for the ranks of the two last levels, both at most [`MAX_RANK`]: for exactly
-/// these ranks where they are equal, else for both rounded up to whole vectors.
-#[inline(always)]
-pub(super) fn run_for_ranks<J: RankJob>(ranks: [usize; 2], job: J) {
-    macro_rules! equal {
-        ($($rank:literal)*) => {
-            match ranks[0] {
-                $($rank => run(Ranks::<J, $rank, { padded($rank) }, $rank, { padded($rank) }>(job)),)*
-                _ => unreachable!("no kernel for the ranks {ranks:?}"),
+/// Runs a job for a rank of the last level, at most [`MAX_RANK`].
+///
+/// Four widths per kernel and set of instructions: kernels for every rank were no faster
+/// and took the compiler three times as long as the rest of the crate.
+pub(super) fn run_for_rank<J: RankJob>(rank: usize, job: J) {
+    match chosen() {
+        Instructions::Any => match rank {
+            ..=4 => job.run::<Portable>(),
+            ..=8 => job.run::<Pair<Portable, Portable>>(),
+            ..=12 => job.run::<Pair<Portable, Pair<Portable, Portable>>>(),
+            _ => job.run::<Pair<Pair<Portable, Portable>, Pair<Portable, Portable>>>(),
+        },
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: the processor has every feature that the functions enable, as just detected.
+        Instructions::Avx2 => unsafe {
+            match rank {
+                ..=4 => compiled::rank_with_avx2::<J, Wide4>(job),
+                ..=8 => compiled::rank_with_avx2::<J, Pair<Wide4, Wide4>>(job),
+                ..=12 => compiled::rank_with_avx2::<J, Pair<Wide4, Pair<Wide4, Wide4>>>(job),
+                _ => compiled::rank_with_avx2::<J, Pair<Pair<Wide4, Wide4>, Pair<Wide4, Wide4>>>(job),
             }
-        };
-    }
-    macro_rules! mixed {
-        ($($first:literal $second:literal,)*) => {
-            match ranks.map(padded) {
-                $([$first, $second] => run(Ranks::<J, $first, $first, $second, $second>(job)),)*
-                _ => unreachable!("no kernel for the ranks {ranks:?}"),
+        },
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: the processor has every feature that the functions enable, as just detected.
+        Instructions::Avx512 => unsafe {
+            match rank {
+                // The same code as for AVX2: four numbers need no more.
+                ..=4 => compiled::rank_with_avx2::<J, Wide4>(job),
+                ..=8 => compiled::rank_with_avx512::<J, Wide8>(job),
+                ..=12 => compiled::rank_with_avx512::<J, Pair<Wide8, Wide4>>(job),
+                _ => compiled::rank_with_avx512::<J, Pair<Wide8, Wide8>>(job),
             }
-        };
-    }
-    if ranks[0] == ranks[1] {
-        equal!(1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16);
-    } else {
-        mixed!(4 4, 4 8, 4 12, 4 16, 8 4, 8 8, 8 12, 8 16,
-               12 4, 12 8, 12 12, 12 16, 16 4, 16 8, 16 12, 16 16,);
-    }
-}
-
-/// A rank rounded up to whole vectors of four numbers.
-pub(super) const fn padded(rank: usize) -> usize {
-    rank.next_multiple_of(4)
-}
-
-/// A [`RankJob`] whose ranks are chosen.
-struct Ranks<J, const R1: usize, const P1: usize, const R2: usize, const P2: usize>(J);
-
-impl<J: RankJob, const R1: usize, const P1: usize, const R2: usize, const P2: usize> Job
-    for Ranks<J, R1, P1, R2, P2>
-{
-    #[inline(always)]
-    fn run<M: Arithmetic>(self) {
-        self.0.run::<M, R1, P1, R2, P2>();
+        },
     }
 }
 

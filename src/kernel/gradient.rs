@@ -9,7 +9,8 @@ use super::arithmetic::{Arithmetic, axpy, back, contract, dot};
 use super::dispatch::{self, Job};
 use super::factors::FactorsView;
 use super::gradient_inner::GradientInner;
-use super::inner::{Rows, inner_ranks, inner_rows, rows_end};
+use super::inner::{Padded, has_inner, inner_rows};
+use super::rows::Rows;
 use super::sums::GradientSums;
 use super::walk::{Pass, walk};
 use super::workspace::{Decoded, Stack, Workspace};
@@ -62,15 +63,13 @@ impl Job for Task<'_> {
     #[inline(always)]
     fn run<M: Arithmetic>(self) {
         let Task { block, factors, sums, workspace } = self;
-        let Workspace { contracted, adjoint, decoded, .. } = workspace;
+        let Workspace { contracted, adjoint, decoded, padded, .. } = workspace;
         let nodes = Nodes::<M> { factors, sums, contracted, adjoint, arithmetic: PhantomData };
-        match inner_ranks(factors.ranks()) {
-            Some(ranks) => {
-                let ends = rows_end(factors);
-                let rows = inner_rows(factors, &ends);
-                walk(block, block.order - 2, &mut Inner { block, ranks, rows, nodes, decoded });
-            }
-            None => walk(block, block.order - 1, &mut AnyRank { block, nodes }),
+        if has_inner(factors.ranks()) {
+            let rows = inner_rows(factors);
+            walk(block, block.order - 2, &mut Inner { block, rows, nodes, decoded, padded });
+        } else {
+            walk(block, block.order - 1, &mut AnyRank { block, nodes });
         }
     }
 }
@@ -102,13 +101,13 @@ impl<M: Arithmetic> Nodes<'_, M> {
     }
 }
 
-/// The two last levels by kernels for their padded ranks.
+/// The two last levels by kernels for their ranks.
 struct Inner<'t, M> {
     block: &'t BlockView<'t>,
-    ranks: [usize; 2],
     rows: [Rows<'t>; 2],
     nodes: Nodes<'t, M>,
     decoded: &'t mut Decoded,
+    padded: &'t mut [Padded; 3],
 }
 
 impl<M: Arithmetic> Pass for Inner<'_, M> {
@@ -123,12 +122,13 @@ impl<M: Arithmetic> Pass for Inner<'_, M> {
         let Nodes { factors, sums, contracted, adjoint, .. } = &mut self.nodes;
         let GradientSums { core, rows, squares, .. } = &mut **sums;
         let (sums1, sums2) = rows.split_at_mut(first + 1);
-        dispatch::run_for_ranks(
-            self.ranks,
+        dispatch::run_for_rank(
+            self.rows[1].rank(),
             GradientInner {
                 columns: self.decoded.decode(self.block, nodes),
                 contracted: contracted.get(factors.core(), first),
                 rows: self.rows,
+                padded: self.padded,
                 sums1: &mut sums1[first],
                 sums2: &mut sums2[0],
                 adjoint: adjoint.get_mut(core, first),

@@ -1,68 +1,124 @@
-//! What the kernels for the two last levels share: the contracted core as a padded matrix, and rows
-//! read and written in whole vectors.
-//!
-//! Rows lie one after the other without padding, so that no memory is spent on it. A row of rank 5
-//! is read as eight numbers all the same: the last three belong to the next row, and meet zeros of
-//! the padded matrix wherever they would count. Adding to a row works likewise: the next row
-//! receives zeros. The last rows of a level, with nothing behind them, are read from a copy.
+//! What the kernels for the two last levels share: the contracted core as padded rows, and columns.
 
-use super::arithmetic::{Arithmetic, axpy_row};
 use super::dispatch::MAX_RANK;
 use super::factors::FactorsView;
+use super::rows::Rows;
+use super::vector::Vector;
+use std::ops::Range;
 
-/// How many entries are handled together, so that one load of the matrix serves them all and the
-/// processor has independent chains of additions to work on.
+/// How many entries are handled together: one load of the matrix serves them all, their dot products
+/// are reduced by one transposition, and the processor has independent chains of additions to work on.
 pub(super) const TOGETHER: usize = 4;
 
-/// The core contracted with the rows of all levels but the last two: an r_1 x r_2 matrix, padded
-/// with zeros.
-pub(super) struct Matrix<const P1: usize, const P2: usize> {
-    /// The rows; those from r_1 on are zero.
-    pub(super) rows: [[f64; P2]; P1],
-    /// The columns; those from r_2 on are zero.
-    pub(super) columns: [[f64; P1]; P2],
-    /// The rank r_1, at most `P1`.
-    pub(super) r1: usize,
-    /// The rank r_2, at most `P2`.
-    pub(super) r2: usize,
+/// A matrix of at most [`MAX_RANK`] rows, padded with zeros to whole vectors.
+#[derive(Debug)]
+#[repr(align(64))]
+pub(super) struct Padded(pub(super) [[f64; WIDTH]; MAX_RANK]);
+
+/// The width of a padded row: two vectors of twelve numbers, the most that a rank of 16 needs.
+const WIDTH: usize = 24;
+
+impl Default for Padded {
+    fn default() -> Self {
+        Padded([[0.0; WIDTH]; MAX_RANK])
+    }
 }
 
-impl<const P1: usize, const P2: usize> Matrix<P1, P2> {
-    /// Pads a row-major r_1 x r_2 matrix.
-    #[inline(always)]
-    pub(super) fn new(dense: &[f64], r1: usize, r2: usize) -> Self {
-        let (r1, r2) = (r1.min(P1), r2.min(P2));
-        let rows: [[f64; P2]; P1] = padded_rows(dense, r2);
-        let mut columns = [[0.0; P1]; P2];
-        for a in 0..P1 {
-            for b in 0..P2 {
-                columns[b][a] = rows[a][b];
+// Not inlined, because they would be compiled for every vector. What lies behind the rows that the
+// matrix has is never read, so it is not cleared: that took longer than the first dozen entries.
+impl Padded {
+    /// Takes over the rows of a row-major matrix.
+    #[inline(never)]
+    pub(super) fn set_rows(&mut self, dense: &[f64], columns: usize) {
+        for (dense, row) in dense.chunks_exact(columns).zip(&mut self.0) {
+            *row = [0.0; WIDTH];
+            for (number, dense) in row.iter_mut().zip(dense) {
+                *number = *dense;
             }
         }
-        Matrix { rows, columns, r1, r2 }
     }
-}
 
-/// Pads a row-major matrix of r_2 columns with zeros.
-#[inline(always)]
-pub(super) fn padded_rows<const P1: usize, const P2: usize>(dense: &[f64], r2: usize) -> [[f64; P2]; P1] {
-    let mut rows = [[0.0; P2]; P1];
-    for (dense, row) in dense.chunks_exact(r2).zip(&mut rows) {
-        for (dense, number) in dense.iter().zip(row) {
-            *number = *dense;
+    /// Takes over the columns of a row-major matrix, as rows.
+    #[inline(never)]
+    pub(super) fn set_columns(&mut self, dense: &[f64], columns: usize) {
+        self.clear(columns);
+        for (a, dense) in dense.chunks_exact(columns).enumerate() {
+            for (column, dense) in self.0.iter_mut().zip(dense) {
+                column[a] = *dense;
+            }
         }
     }
-    rows
+
+    /// Sets the first rows to zero.
+    #[inline(never)]
+    pub(super) fn clear(&mut self, rows: usize) {
+        for row in self.0.iter_mut().take(rows) {
+            *row = [0.0; WIDTH];
+        }
+    }
+
+    /// Adds to a row-major matrix.
+    #[inline(never)]
+    pub(super) fn add_to(&self, dense: &mut [f64], columns: usize) {
+        for (dense, row) in dense.chunks_exact_mut(columns).zip(&self.0) {
+            for (dense, number) in dense.iter_mut().zip(row) {
+                *dense += *number;
+            }
+        }
+    }
 }
 
-/// The ranks of the two last levels where they have kernels of their own.
-pub(super) fn inner_ranks(ranks: &[usize]) -> Option<[usize; 2]> {
-    let inner = *ranks.last_chunk()?;
-    inner.iter().all(|&rank| rank <= MAX_RANK).then_some(inner)
+/// The sum of x_n\[a\] C\[a\] over the rows a of C, for several x (one per entry): the numbers from
+/// `from` on.
+#[inline(always)]
+pub(super) fn combine<V: Vector, const N: usize>(
+    c: &Padded,
+    from: usize,
+    rank: usize,
+    x: [&[f64]; N],
+) -> [V; N] {
+    let rank = rank.min(MAX_RANK);
+    let mut numbers: [&[f64]; N] = [&[]; N];
+    for n in 0..N {
+        numbers[n] = &x[n][..rank];
+    }
+    let mut sums = [V::splat(0.0); N];
+    for a in 0..rank {
+        let row = V::load(&c.0[a][from..]);
+        for n in 0..N {
+            sums[n] = V::splat(numbers[n][a]).fma(row, sums[n]);
+        }
+    }
+    sums
 }
 
-/// The decoded columns of the entries below one node of the level before the last two.
+/// [`combine`] for four, as many at a time as registers suffice for.
+#[inline(always)]
+pub(super) fn combine_four<V: Vector>(c: &Padded, from: usize, rank: usize, x: [&[f64]; 4]) -> [V; 4] {
+    if 4 * V::REGISTERS <= V::HELD {
+        return combine(c, from, rank, x);
+    }
+    let [first, second] = combine(c, from, rank, [x[0], x[1]]);
+    let [third, fourth] = combine(c, from, rank, [x[2], x[3]]);
+    [first, second, third, fourth]
+}
+
+/// Four numbers from `start` on.
+#[inline(always)]
+pub(super) fn four_from<T: Copy>(numbers: &[T], start: usize) -> [T; TOGETHER] {
+    *numbers[start..].first_chunk().expect("columns have room behind them")
+}
+
+/// Whether the two last levels have kernels of their own.
+pub(super) fn has_inner(ranks: &[usize]) -> bool {
+    ranks.iter().rev().take(2).all(|&rank| rank <= MAX_RANK)
+}
+
+/// The decoded columns of the entries below one node of the level before the last two. Behind them
+/// are [`TOGETHER`] ids and values more, so that the last entries can be read like the others.
 pub(super) struct Columns<'b> {
+    /// The number of entries.
+    pub(super) entries: usize,
     /// The ids of the nodes of the level before the last: of fibres, or of entries.
     pub(super) ids1: &'b [u32],
     /// The entries' ids on the last level.
@@ -75,79 +131,19 @@ pub(super) struct Columns<'b> {
 }
 
 impl Columns<'_> {
-    /// The fibres: index, ids of the last level, values. Nothing where there are none.
+    /// The fibres: index on the level before the last, and entries. Nothing where there are none.
     #[inline(always)]
-    pub(super) fn fibres(&self) -> impl Iterator<Item = (u32, &[u32], &[f64])> {
+    pub(super) fn fibres(&self) -> impl Iterator<Item = (u32, Range<usize>)> {
         let mut from = 0;
         self.ends.unwrap_or(&[]).iter().zip(self.ids1).map(move |(&end, &id1)| {
             let fibre = from..usize::from(end) - self.start;
             from = fibre.end;
-            (id1, &self.ids2[fibre.clone()], &self.values[fibre])
+            (id1, fibre)
         })
     }
 }
 
-/// The rows of a level, read as whole vectors.
-#[derive(Clone, Copy)]
-pub(super) struct Rows<'b> {
-    /// The rows, row-major, without padding.
-    pub(super) all: &'b [f64],
-    /// The last numbers of `all`, and zeros behind them.
-    pub(super) end: &'b RowsEnd,
-    pub(super) rank: usize,
-}
-
-/// The last [`MAX_RANK`] numbers of a level's rows and as many zeros.
-pub(super) type RowsEnd = [f64; 2 * MAX_RANK];
-
-/// The ends of the two last levels' rows.
-pub(super) fn rows_end(factors: &FactorsView<'_>) -> [RowsEnd; 2] {
-    [2, 1].map(|from_end| {
-        let rows = factors.rows(factors.order() - from_end);
-        let mut end = [0.0; 2 * MAX_RANK];
-        let count = rows.len().min(MAX_RANK);
-        end[MAX_RANK - count..MAX_RANK].copy_from_slice(&rows[rows.len() - count..]);
-        end
-    })
-}
-
-/// The rows of the two last levels, given their ends.
-pub(super) fn inner_rows<'b>(factors: &FactorsView<'b>, ends: &'b [RowsEnd; 2]) -> [Rows<'b>; 2] {
-    let first = factors.order() - 2;
-    [0, 1].map(|n| Rows { all: factors.rows(first + n), end: &ends[n], rank: factors.ranks()[first + n] })
-}
-
-impl<'b> Rows<'b> {
-    /// The row `index` and what follows it.
-    #[inline(always)]
-    pub(super) fn get<const P: usize>(&self, index: u32) -> &'b [f64; P] {
-        let rows = &self.all[index as usize * self.rank..];
-        match rows.first_chunk() {
-            Some(row) => row,
-            // Fewer than P <= MAX_RANK numbers are left: with the zeros there are enough.
-            None => self.end[MAX_RANK - rows.len()..].first_chunk().expect("zeros follow"),
-        }
-    }
-
-    /// Row `ids[n]` for every n. (A loop: `array::map` is not reliably inlined.)
-    #[inline(always)]
-    pub(super) fn get_all<const P: usize, const N: usize>(&self, ids: &[u32; N]) -> [&'b [f64; P]; N] {
-        let mut rows = [&[0.0; P]; N];
-        for n in 0..N {
-            rows[n] = self.get(ids[n]);
-        }
-        rows
-    }
-}
-
-/// Adds a x to a row of sums; x is zero from the rank on, and the sums have room behind them.
-#[inline(always)]
-pub(super) fn add_to_row<M: Arithmetic, const P: usize>(
-    sums: &mut [f64],
-    start: usize,
-    a: f64,
-    x: &[f64; P],
-) {
-    let row = sums[start..].first_chunk_mut().expect("room behind the last row");
-    axpy_row::<M, P>(a, x, row);
+/// The rows of the two last levels.
+pub(super) fn inner_rows<'b>(factors: &FactorsView<'b>) -> [Rows<'b>; 2] {
+    [2, 1].map(|from_end| Rows::new(factors, factors.order() - from_end))
 }

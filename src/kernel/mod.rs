@@ -12,9 +12,9 @@
 //!
 //! with the residual e = X - y. Each has a twin in [`naive`] that is the formula, term by term. The
 //! fast ones contract the core level by level along the block's tree (`walk`), so that what entries
-//! share is computed once; the two last levels, where nearly all time goes, have kernels for every
-//! rank up to 16 (`inner`, `gradient_inner`, `step_inner`), compiled for the processor's vector
-//! instructions (`dispatch`).
+//! share is computed once; the two last levels, where nearly all time goes, have kernels for ranks up
+//! to 16 (`inner`, `gradient_inner`, `step_inner`), written in vectors (`vector`, `x86`, `rows`) and chosen by
+//! the processor's instructions (`dispatch`).
 //!
 //! A block's sums depend on the block, the factors and the sums before it, never on threads or on
 //! what a [`Workspace`] was used for.
@@ -28,6 +28,7 @@ mod inner;
 pub mod naive;
 mod polynomial;
 mod residual;
+mod rows;
 mod step;
 mod step_inner;
 mod sums;
@@ -35,8 +36,11 @@ mod sums;
 pub mod testing;
 #[cfg(test)]
 mod tests;
+mod vector;
 mod walk;
 mod workspace;
+#[cfg(target_arch = "x86_64")]
+mod x86;
 
 pub use factors::FactorsView;
 pub use gradient::gradient;

@@ -1,10 +1,12 @@
 //! Residuals only: cost, and the errors that an evaluation reports.
 
-use super::arithmetic::{Arithmetic, axpy_row, contract, dot, dot_row};
+use super::arithmetic::{Arithmetic, contract, dot};
 use super::dispatch::{self, Job, RankJob};
 use super::factors::FactorsView;
-use super::inner::{Columns, Rows, inner_ranks, inner_rows, padded_rows, rows_end};
+use super::inner::{Columns, Padded, TOGETHER, combine, combine_four, four_from, has_inner, inner_rows};
+use super::rows::{RowVectors, Rows};
 use super::sums::ResidualSums;
+use super::vector::{Four, Vector, dots};
 use super::walk::{Pass, walk};
 use super::workspace::{Decoded, Stack, Workspace};
 use crate::MAX_ORDER;
@@ -29,7 +31,7 @@ pub fn residual(
     workspace: &mut Workspace,
 ) {
     assert_eq!(block.order, factors.order(), "block and factors have the same order");
-    if inner_ranks(factors.ranks()).is_none() {
+    if !has_inner(factors.ranks()) {
         return for_each_prediction(block, factors, workspace, |_, value, prediction| {
             sums.add_entry(prediction - value);
         });
@@ -149,11 +151,10 @@ impl Job for Fast<'_> {
     #[inline(always)]
     fn run<M: Arithmetic>(self) {
         let Fast { block, factors, sums, workspace } = self;
-        let Workspace { contracted, decoded, .. } = workspace;
-        let end = rows_end(factors);
-        let rows = inner_rows(factors, &end);
+        let Workspace { contracted, decoded, padded: [matrix, ..], .. } = workspace;
+        let rows = inner_rows(factors);
         let arithmetic = PhantomData::<M>;
-        let mut pass = FastPass { block, factors, rows, contracted, decoded, sums, arithmetic };
+        let mut pass = FastPass { block, factors, rows, contracted, decoded, matrix, sums, arithmetic };
         walk(block, block.order - 2, &mut pass);
     }
 }
@@ -164,6 +165,7 @@ struct FastPass<'t, M> {
     rows: [Rows<'t>; 2],
     contracted: &'t mut Stack,
     decoded: &'t mut Decoded,
+    matrix: &'t mut Padded,
     sums: &'t mut ResidualSums,
     arithmetic: PhantomData<M>,
 }
@@ -179,9 +181,9 @@ impl<M: Arithmetic> Pass for FastPass<'_, M> {
     fn run(&mut self, nodes: Range<usize>) {
         let columns = self.decoded.decode(self.block, nodes);
         let contracted = self.contracted.get(self.factors.core(), self.block.order - 2);
-        let ranks = self.rows.map(|rows| rows.rank);
-        let job = ResidualInner { columns, contracted, rows: self.rows, sums: self.sums };
-        dispatch::run_for_ranks(ranks, job);
+        let job =
+            ResidualInner { columns, contracted, rows: self.rows, matrix: self.matrix, sums: self.sums };
+        dispatch::run_for_rank(self.rows[1].rank(), job);
     }
 
     #[inline(always)]
@@ -193,44 +195,59 @@ struct ResidualInner<'b> {
     columns: Columns<'b>,
     contracted: &'b [f64],
     rows: [Rows<'b>; 2],
+    matrix: &'b mut Padded,
     sums: &'b mut ResidualSums,
 }
 
 impl RankJob for ResidualInner<'_> {
     #[inline(always)]
-    fn run<M: Arithmetic, const R1: usize, const P1: usize, const R2: usize, const P2: usize>(self) {
+    fn run<V: Vector>(self) {
         let [rows1, rows2] = self.rows;
-        let matrix: [[f64; P2]; P1] = padded_rows(self.contracted, rows2.rank);
-        let mut sums = ResidualSums::default();
-        let mut add = |s: &[f64; P2], id2: u32, value: f64| {
-            sums.add_entry(dot_row::<M, P2>(s, rows2.get(id2)) - value);
+        let Columns { entries, ids1, ids2, values, .. } = self.columns;
+        let matrix = self.matrix;
+        matrix.set_rows(self.contracted, rows2.rank());
+        let mut errors = Errors::<V> {
+            rows2: rows2.as_vectors(),
+            squares: V::Four::splat(0.0),
+            absolute: V::Four::splat(0.0),
         };
         if self.columns.ends.is_some() {
-            for (id1, ids2, values) in self.columns.fibres() {
-                let s = product::<M, R1, P1, P2>(&matrix, rows1.get(id1));
-                for (&id2, &value) in ids2.iter().zip(values) {
-                    add(&s, id2, value);
+            for (id1, fibre) in self.columns.fibres() {
+                let [s] = combine(matrix, 0, rows1.rank(), [rows1.row(id1)]);
+                for start in fibre.clone().step_by(TOGETHER) {
+                    rows2.prefetch(ids2, start);
+                    let (id2, values) = (four_from(ids2, start), four_from(values, start));
+                    errors.add(&[s; 4], id2, values, fibre.end - start);
                 }
             }
         } else {
-            let Columns { ids1, ids2, values, .. } = self.columns;
-            for ((&id1, &id2), &value) in ids1.iter().zip(ids2).zip(values) {
-                add(&product::<M, R1, P1, P2>(&matrix, rows1.get(id1)), id2, value);
+            for start in (0..entries).step_by(TOGETHER) {
+                rows1.prefetch(ids1, start);
+                rows2.prefetch(ids2, start);
+                let s = combine_four(matrix, 0, rows1.rank(), rows1.rows(&four_from(ids1, start)));
+                errors.add(&s, four_from(ids2, start), four_from(values, start), entries - start);
             }
         }
-        self.sums.add(&sums);
+        self.sums.squares += errors.squares.sum();
+        self.sums.absolute += errors.absolute.sum();
+        self.sums.scored += entries as u64;
     }
 }
 
-/// C^T u.
-#[inline(always)]
-fn product<M: Arithmetic, const R1: usize, const P1: usize, const P2: usize>(
-    matrix: &[[f64; P2]; P1],
-    u: &[f64; P1],
-) -> [f64; P2] {
-    let mut s = [0.0; P2];
-    for a in 0..R1 {
-        axpy_row::<M, P2>(u[a], &matrix[a], &mut s);
+/// The errors of the entries below one node, each sum in four parts.
+struct Errors<'b, V: Vector> {
+    rows2: RowVectors<'b, V>,
+    squares: V::Four,
+    absolute: V::Four,
+}
+
+impl<V: Vector> Errors<'_, V> {
+    /// Four entries, of which only the first `count` have weight.
+    #[inline(always)]
+    fn add(&mut self, s: &[V; 4], id2: [u32; 4], values: [f64; 4], count: usize) {
+        let v = self.rows2.four(&id2);
+        let e = dots(s, &v).sub(V::Four::load(&values)).first(count);
+        self.squares = e.fma(e, self.squares);
+        self.absolute = self.absolute.add(e.abs());
     }
-    s
 }

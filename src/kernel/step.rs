@@ -7,7 +7,8 @@
 use super::arithmetic::{Arithmetic, contract, contract_add, dot};
 use super::dispatch::{self, Job};
 use super::factors::FactorsView;
-use super::inner::{Rows, inner_ranks, inner_rows, rows_end};
+use super::inner::{Padded, has_inner, inner_rows};
+use super::rows::Rows;
 use super::step_inner::StepInner;
 use super::sums::StepSums;
 use super::walk::{Pass, walk};
@@ -55,17 +56,14 @@ impl Job for Task<'_> {
     #[inline(always)]
     fn run<M: Arithmetic>(self) {
         let Task { block, point, direction, sums, workspace } = self;
-        let Workspace { contracted, changed, decoded, .. } = workspace;
+        let Workspace { contracted, changed, decoded, padded, .. } = workspace;
         let nodes = Nodes::<M> { point, direction, contracted, changed, arithmetic: PhantomData };
-        match inner_ranks(point.ranks()) {
-            Some(ranks) => {
-                let ends = [point, direction].map(rows_end);
-                let rows = inner_rows(point, &ends[0]);
-                let changes = inner_rows(direction, &ends[1]);
-                let mut pass = Inner { block, ranks, rows, changes, nodes, sums, decoded };
-                walk(block, block.order - 2, &mut pass);
-            }
-            None => walk(block, block.order - 1, &mut AnyRank { block, nodes, sums }),
+        if has_inner(point.ranks()) {
+            let (rows, changes) = (inner_rows(point), inner_rows(direction));
+            let mut pass = Inner { block, rows, changes, nodes, sums, decoded, padded };
+            walk(block, block.order - 2, &mut pass);
+        } else {
+            walk(block, block.order - 1, &mut AnyRank { block, nodes, sums });
         }
     }
 }
@@ -94,12 +92,12 @@ impl<M: Arithmetic> Nodes<'_, M> {
 /// The two last levels by kernels for their ranks.
 struct Inner<'t, M> {
     block: &'t BlockView<'t>,
-    ranks: [usize; 2],
     rows: [Rows<'t>; 2],
     changes: [Rows<'t>; 2],
     nodes: Nodes<'t, M>,
     sums: &'t mut StepSums,
     decoded: &'t mut Decoded,
+    padded: &'t mut [Padded; 3],
 }
 
 impl<M: Arithmetic> Pass for Inner<'_, M> {
@@ -112,13 +110,14 @@ impl<M: Arithmetic> Pass for Inner<'_, M> {
     fn run(&mut self, nodes: Range<usize>) {
         let first = self.block.order - 2;
         let Nodes { point, direction, contracted, changed, .. } = &self.nodes;
-        dispatch::run_for_ranks(
-            self.ranks,
+        dispatch::run_for_rank(
+            self.rows[1].rank(),
             StepInner {
                 columns: self.decoded.decode(self.block, nodes),
                 contracted: contracted.get(point.core(), first),
                 changed: changed.get(direction.core(), first),
                 rows: self.rows,
+                padded: self.padded,
                 changes: self.changes,
                 sums: self.sums,
             },

@@ -1,6 +1,6 @@
 //! Scratch memory of a lane: grown by the first blocks, then used again and again.
 
-use super::inner::Columns;
+use super::inner::{Columns, Padded, TOGETHER};
 use super::walk::children;
 use crate::MAX_ORDER;
 use crate::shard::{BlockView, Ids, Values};
@@ -18,6 +18,8 @@ pub struct Workspace {
     pub(super) adjoint: Stack,
     /// The decoded part of the block.
     pub(super) decoded: Decoded,
+    /// The contracted core and what else the kernels of the last levels need of its shape.
+    pub(super) padded: [Padded; 3],
 }
 
 impl Workspace {
@@ -104,10 +106,11 @@ impl Decoded {
         if let Values::Codes { table, .. } = block.values {
             self.table[..table.len()].copy_from_slice(table);
         }
+        let room = block.entries + TOGETHER;
         for ids in &mut self.ids {
-            ids.resize(ids.len().max(block.entries), 0);
+            ids.resize(ids.len().max(room), 0);
         }
-        self.values.resize(self.values.len().max(block.entries), 0.0);
+        self.values.resize(self.values.len().max(room), 0.0);
     }
 
     /// The columns below the nodes `nodes` of the level before the last.
@@ -121,10 +124,10 @@ impl Decoded {
             nodes.clone()
         };
         let [ids1, ids2] = &mut self.ids;
-        let ids1 = &mut ids1[..nodes.len()];
-        let ids2 = &mut ids2[..entries.len()];
-        let values = &mut self.values[..entries.len()];
-        let start = entries.start;
+        let ids1 = &mut ids1[..nodes.len() + TOGETHER];
+        let ids2 = &mut ids2[..entries.len() + TOGETHER];
+        let values = &mut self.values[..entries.len() + TOGETHER];
+        let (start, count) = (entries.start, entries.len());
         copy_ids(&block.ids[level], nodes.clone(), ids1);
         copy_ids(&block.ids[level + 1], entries.clone(), ids2);
         match block.values {
@@ -138,15 +141,18 @@ impl Decoded {
                     *to = f64::from(from);
                 }
             }
-            Values::F64(from) => values.copy_from_slice(&from[entries]),
+            Values::F64(from) => values[..count].copy_from_slice(&from[entries]),
         }
+        values[count..].fill(0.0);
         let ends = in_fibres.then(|| &block.ends[level][nodes]);
-        Columns { ids1, ids2, values, ends, start }
+        Columns { entries: count, ids1, ids2, values, ends, start }
     }
 }
 
+/// Decodes ids, and repeats the last one behind them.
 #[inline(always)]
 fn copy_ids(ids: &Ids<'_>, nodes: Range<usize>, to: &mut [u32]) {
+    let (to, behind) = to.split_at_mut(nodes.len());
     match ids {
         Ids::U16 { base, ids } => {
             for (to, &id) in to.iter_mut().zip(&ids[nodes]) {
@@ -155,4 +161,5 @@ fn copy_ids(ids: &Ids<'_>, nodes: Range<usize>, to: &mut [u32]) {
         }
         Ids::U32(ids) => to.copy_from_slice(&ids[nodes]),
     }
+    behind.fill(to.last().copied().unwrap_or(0));
 }
