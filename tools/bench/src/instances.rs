@@ -75,8 +75,8 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
             over += u64::from(!kept);
             println!(
                 "{name:26} {seed:>4} {:>10} {bound:>6} {:>6} {:>10.2e} {:>10.2e} {:>8.1} {:>8.1}{}",
-                done["iterations"],
-                done["passes"],
+                number("iterations"),
+                number("passes"),
                 number("train_mse"),
                 number("test_mse"),
                 number("cpu_seconds"),
