@@ -14,8 +14,11 @@ use rayon::prelude::*;
 const CHUNK: usize = 1 << 15;
 
 /// Runs `work` on every lane, on the threads of the current pool, and gives the results in order.
-pub fn map_lanes<T: Send>(stream: &Stream, work: impl Fn(&Lane) -> Result<T> + Sync) -> Result<Vec<T>> {
-    stream.lanes().par_iter().map(|lane| work(lane)).collect()
+pub fn map_lanes<T: Send>(
+    stream: &Stream,
+    work: impl Fn(&Lane) -> Result<T> + Sync + Send,
+) -> Result<Vec<T>> {
+    stream.lanes().par_iter().map(work).collect()
 }
 
 /// A lane's sums, made anew for the lane's own slices or cleared.
