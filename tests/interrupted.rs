@@ -101,7 +101,8 @@ fn what_a_killed_process_left_is_cleaned() {
     let path = directory.path();
     pipe(path, "in");
     let mut child = spawn(path, &format!("convert in -o out {COLUMNS}"));
-    begun(path, ".out.partial/.lock");
+    begun(path, ".out.partial");
+    sleep(Duration::from_millis(300)); // it is locked right after it is made
     // While it runs, another one keeps its hands off.
     fs::write(path.join("a.csv"), "user,item,rating\n1,2,3\n4,5,6\n").unwrap();
     let second = tenfill(path).args(["convert", "a.csv", "-o", "out"]).output().unwrap();
