@@ -143,8 +143,8 @@ pub fn open(path: &Path, options: &ReadOptions, control: &Control) -> Result<Inp
             "its lines end with a carriage return alone: save it with line feeds",
         ));
     }
-    let mut lines: Vec<&[u8]> =
-        text.split(|&byte| byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line)).collect();
+    let mut lines = if tns { text.split(|&byte| byte == b'\n').collect() } else { quoted_lines(text) };
+    lines.iter_mut().for_each(|line| *line = line.strip_suffix(b"\r").unwrap_or(line));
     if !whole && lines.len() > 1 {
         lines.pop(); // the last line is cut
     }
@@ -169,6 +169,24 @@ pub fn open(path: &Path, options: &ReadOptions, control: &Control) -> Result<Inp
     let plan = settle(&Columns { names, count: found.columns, first: found.first, tns })?;
     let kind = Kind::Text { stream, begun, read, delimiter: found.delimiter, header, tns };
     Ok(Input { path: path.into(), plan, kind })
+}
+
+/// Lines, where a quoted field may hold line ends; to look at a file's beginning only.
+fn quoted_lines(text: &[u8]) -> Vec<&[u8]> {
+    /// A quote that is still open after so many lines is none.
+    const LONGEST: usize = 20;
+    let mut lines = Vec::new();
+    let mut start = 0;
+    while start <= text.len() {
+        let ends = memchr::memchr_iter(b'\n', &text[start..]).map(|at| start + at).chain([text.len()]);
+        let mut ends = ends.take(LONGEST);
+        let first = ends.next().unwrap_or(text.len());
+        let balanced = |end: usize| memchr::memchr_iter(b'"', &text[start..end]).count().is_multiple_of(2);
+        let end = if balanced(first) { first } else { ends.find(|&end| balanced(end)).unwrap_or(first) };
+        lines.push(&text[start..end]);
+        start = end + 1;
+    }
+    lines
 }
 
 /// Gives all rows of an input to `each`, in order.
