@@ -1,14 +1,12 @@
 //! Chooses the mode order: which mode's slices come first, which modes share fibres.
 
 use super::gather::Pairs;
+use crate::shard::LEAST_PER_NODE;
 use crate::units::count;
 
 /// A slice should hold clearly more entries than a rank has components, so that contracting the
 /// core once per slice pays.
 const ENTRIES_PER_SLICE: f64 = 32.0;
-
-/// Fibres of fewer entries than this cost more than they save (the shard format has the same bound).
-const LEAST_SHARED: f64 = 1.3;
 
 /// The order of the modes and why.
 pub(super) fn choose(names: &[String], dims: &[u32], pairs: &Pairs) -> (Vec<usize>, String) {
@@ -21,7 +19,7 @@ pub(super) fn choose(names: &[String], dims: &[u32], pairs: &Pairs) -> (Vec<usiz
     let fibres = |first: usize| {
         let others = (0..dims.len()).filter(|&mode| mode != first && dims.len() > 2);
         let least = others.map(|mode| pairs.estimate(first, mode)).fold(entries, f64::min);
-        if entries < LEAST_SHARED * least { entries } else { least }
+        if entries < LEAST_PER_NODE * least { entries } else { least }
     };
     // Of the modes with full slices the one that makes the fewest fibres, the largest where equal;
     // else the fullest slices.

@@ -17,7 +17,7 @@ const DOUBLE: u8 = 3;
 
 /// A level whose nodes hold fewer entries than this on average is stored flat: below it an id and
 /// an end per node cost more bytes, and a loop over children more time, than ids alone.
-const LEAST_PER_NODE: f64 = 1.3;
+pub const LEAST_PER_NODE: f64 = 1.3;
 
 /// Entries on their way into a block, in sorted order.
 #[derive(Debug, Clone)]

@@ -82,7 +82,7 @@ mod verify;
 mod view;
 mod writer;
 
-pub use block::{ALIGNMENT, BlockBuilder, MAX_BLOCK_ENTRIES, decode};
+pub use block::{ALIGNMENT, BlockBuilder, LEAST_PER_NODE, MAX_BLOCK_ENTRIES, decode};
 pub use dataset::Dataset;
 pub(crate) use labels::BATCH as LABELS_PER_BATCH;
 pub use labels::{Labels, read_labels, write_label_parts, write_labels};

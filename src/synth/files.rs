@@ -84,7 +84,6 @@ pub struct EntryFiles<'d> {
     gzip: bool,
     order: usize,
     ratings: bool,
-    force: bool,
     files: [Option<OneFile<'d>>; 3],
 }
 
@@ -98,16 +97,8 @@ impl<'d> EntryFiles<'d> {
             _ => Kind::Parquet,
         };
         let gzip = path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("gz"));
-        let files = EntryFiles {
-            disk,
-            path: path.into(),
-            kind,
-            gzip,
-            order,
-            ratings,
-            force,
-            files: [None, None, None],
-        };
+        let files =
+            EntryFiles { disk, path: path.into(), kind, gzip, order, ratings, files: [None, None, None] };
         for part in [Part::Train, Part::Validation, Part::Test] {
             let path = files.path_of(part);
             if !force && path.exists() {
@@ -261,7 +252,6 @@ impl<'d> EntryFiles<'d> {
             written.entries[part] = file.entries;
             written.files.push(WrittenFile { path: file.path, entries: file.entries, bytes });
         }
-        debug_assert!(self.force || !written.files.is_empty());
         Ok(written)
     }
 }
