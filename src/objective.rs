@@ -2,7 +2,9 @@
 
 use crate::budget::{Budget, Reservation};
 use crate::error::{Error, Result};
-use crate::kernel::{self, FactorsView, GradientSums, LinePolynomial, ResidualSums, Unseen, Workspace};
+use crate::kernel::{
+    self, FactorsView, GradientSums, LinePolynomial, Packing, Precision, ResidualSums, Unseen, Workspace,
+};
 use crate::manifold::{Core, Point, Rows, Tangent};
 use crate::reduce::{Buffers, map_lanes};
 use crate::shard::{Dataset, Split};
@@ -16,6 +18,7 @@ pub struct Streamed {
     validation: Option<Stream>,
     mode_order: Vec<usize>,
     buffers: Buffers,
+    packing: Packing,
     unseen: UnseenRows,
     _memory: Reservation,
 }
@@ -79,13 +82,21 @@ pub struct Needs {
     pub lane: u64,
     /// Lanes that there are.
     pub lanes: u64,
+    /// The packed rows that the kernels read.
+    pub packed: u64,
     /// Everything that does not grow: the program, its stacks, small matrices, read windows.
     pub constant: u64,
 }
 
 impl Needs {
     /// For a dataset and ranks in the user's order; `threads` lanes are read at a time.
-    pub fn of(dataset: &Dataset, ranks: &[usize], access: Option<Access>, threads: usize) -> Self {
+    pub fn of(
+        dataset: &Dataset,
+        ranks: &[usize],
+        precision: Precision,
+        access: Option<Access>,
+        threads: usize,
+    ) -> Self {
         let manifest = dataset.manifest();
         let factor = |mode: usize| u64::from(manifest.modes[mode].dim) * ranks[mode] as u64 * 8;
         let core = ranks.iter().product::<usize>() as u64 * 8;
@@ -94,18 +105,20 @@ impl Needs {
         let copies = if manifest.validation.entries > 0 { 6 } else { 5 };
         let blocks: u64 = manifest.train.shards.iter().map(|shard| shard.blocks).sum();
         let lanes = (LANES as u64).min(blocks.max(1));
-        let root = factor(manifest.mode_order[0]);
+        let (dims, stored) = in_levels(dataset, ranks);
         // A lane has its own part of the first level and all rows of the others.
-        let lane = copy - root + root / lanes + 65_536;
+        let slices = dims[0].div_ceil(lanes as usize);
+        let lane = GradientSums::bytes(&dims, &stored, slices, precision) + 65_536;
+        let packed = Packing::bytes(&dims, &stored);
         let flags: u64 = manifest.modes.iter().map(|mode| u64::from(mode.dim)).sum();
         let window = if access == Some(Access::ReadAhead) { 12 << 20 } else { 0 };
         let constant = (6 << 20) + flags + threads as u64 * (window + (1 << 20));
-        Needs { copy, copies, lane, lanes, constant }
+        Needs { copy, copies, lane, lanes, packed, constant }
     }
 
     /// With this many lane buffers.
     pub fn total(&self, buffers: u64) -> u64 {
-        self.copy * self.copies + self.lane * buffers + self.constant
+        self.copy * self.copies + self.lane * buffers + self.packed + self.constant
     }
 
     /// How many lane buffers fit into a budget: all lanes', or as many as there is room for.
@@ -118,6 +131,13 @@ impl Needs {
             }
         }
     }
+}
+
+/// Dimensions and ranks in storage order.
+fn in_levels(dataset: &Dataset, ranks: &[usize]) -> (Vec<usize>, Vec<usize>) {
+    let manifest = dataset.manifest();
+    let dims = manifest.level_dims().iter().map(|&dim| dim as usize).collect();
+    (dims, manifest.mode_order.iter().map(|&mode| ranks[mode]).collect())
 }
 
 /// Factors in storage order, with the core's axes permuted to match.
@@ -167,22 +187,28 @@ fn permute(core: &Core, order: &[usize]) -> Vec<f64> {
 impl Streamed {
     /// Opens the train and validation entries of a dataset for models of the given ranks (in the
     /// user's order), with as many lane buffers as the budget allows.
-    pub fn open(dataset: &Dataset, ranks: &[usize], budget: &Budget, access: Option<Access>) -> Result<Self> {
+    pub fn open(
+        dataset: &Dataset,
+        ranks: &[usize],
+        precision: Precision,
+        budget: &Budget,
+        access: Option<Access>,
+    ) -> Result<Self> {
         let manifest = dataset.manifest();
         let train = Stream::open(dataset, Split::Train, access)?;
         let validation = match manifest.validation.entries {
             0 => None,
             _ => Some(Stream::open(dataset, Split::Validation, access)?),
         };
-        let needs = Needs::of(dataset, ranks, Some(train.access()), rayon::current_num_threads());
+        let needs = Needs::of(dataset, ranks, precision, Some(train.access()), rayon::current_num_threads());
         let buffers = needs.buffers(budget.total())?;
         let memory = budget.reserve(needs.total(buffers), "the run")?;
         let mode_order = manifest.mode_order.clone();
-        let dims: Vec<usize> = manifest.level_dims().iter().map(|&dim| dim as usize).collect();
-        let stored: Vec<usize> = mode_order.iter().map(|&mode| ranks[mode]).collect();
+        let (dims, stored) = in_levels(dataset, ranks);
         let unseen = UnseenRows::of(dataset, &train)?;
-        let buffers = Buffers::new(buffers as usize, &dims, &stored);
-        Ok(Streamed { train, validation, mode_order, buffers, unseen, _memory: memory })
+        let buffers = Buffers::new(buffers as usize, &dims, &stored, precision);
+        let packing = Packing::new();
+        Ok(Streamed { train, validation, mode_order, buffers, packing, unseen, _memory: memory })
     }
 
     /// The train entries.
@@ -219,18 +245,19 @@ pub fn residuals(
     point: &Point,
     mode_order: &[usize],
     unseen: &UnseenRows,
+    packing: &mut Packing,
 ) -> Result<ResidualSums> {
     let stored = Stored::new(&point.core, mode_order);
-    let view = stored.view(&point.factors, mode_order);
+    let packed = packing.point(stored.view(&point.factors, mode_order));
     let flags = unseen.view();
     let all_seen = flags.iter().all(Option::is_none);
     let lanes = map_lanes(stream, |lane| {
         let (mut sums, mut workspace) = (ResidualSums::default(), Workspace::new());
         stream.for_each(lane, |block| {
             if all_seen {
-                kernel::residual(block, &view, &mut sums, &mut workspace);
+                kernel::residual(block, &packed, &mut sums, &mut workspace);
             } else {
-                kernel::residual_of_seen(block, &view, &flags, &mut sums, &mut workspace);
+                kernel::residual_of_seen(block, packed.factors(), &flags, &mut sums, &mut workspace);
             }
             Ok(())
         })?;
@@ -246,7 +273,7 @@ impl Objective for Streamed {
 
     fn cost_and_gradient(&mut self, point: &Point, partials: &mut Tangent) -> Result<Cost> {
         let stored = Stored::new(&point.core, &self.mode_order);
-        let view = stored.view(&point.factors, &self.mode_order);
+        let packed = self.packing.point(stored.view(&point.factors, &self.mode_order));
         let stream = &self.train;
         let mut core = vec![0.0; stored.core.len()];
         // Level l of the sums is mode_order[l] of the tangent.
@@ -256,7 +283,7 @@ impl Objective for Streamed {
         let squares = self.buffers.sum(stream, &mut rows, &mut core, |lane, sums: &mut GradientSums| {
             let mut workspace = Workspace::new();
             stream.for_each(lane, |block| {
-                kernel::gradient(block, &view, sums, &mut workspace);
+                kernel::gradient(block, &packed, sums, &mut workspace);
                 Ok(())
             })
         })?;
@@ -273,10 +300,11 @@ impl Objective for Streamed {
         let order = &self.mode_order;
         let (stored, moved) = (Stored::new(&point.core, order), Stored::new(&direction.core, order));
         let (at, along) = (stored.view(&point.factors, order), moved.view(&direction.factors, order));
+        let line = self.packing.line(at, along);
         let lanes = map_lanes(&self.train, |lane| {
             let (mut sums, mut workspace) = (kernel::StepSums::default(), Workspace::new());
             self.train.for_each(lane, |block| {
-                kernel::step(block, &at, &along, &mut sums, &mut workspace);
+                kernel::step(block, &line, &mut sums, &mut workspace);
                 Ok(())
             })?;
             Ok(sums)
@@ -307,7 +335,7 @@ impl Objective for Streamed {
 
     fn validation(&mut self, point: &Point) -> Result<Option<f64>> {
         let Some(stream) = &self.validation else { return Ok(None) };
-        let sums = residuals(stream, point, &self.mode_order, &self.unseen)?;
+        let sums = residuals(stream, point, &self.mode_order, &self.unseen, &mut self.packing)?;
         Ok((sums.scored > 0).then(|| sums.squares / sums.scored as f64))
     }
 }

@@ -3,6 +3,7 @@
 use super::convert::ConvertArguments;
 use super::{Context, Ranks, parse_list};
 use crate::error::{Error, IoContext, Result};
+use crate::kernel::Precision;
 use crate::run::{Config, Every, GeometryKind, Init, Limits, Outcome, RunDirectory, check_rank, complete};
 use crate::shard::Dataset;
 use crate::solver::{Algorithm, Beta, StepRule, StoppedBy};
@@ -66,6 +67,9 @@ pub(super) struct Arguments {
     /// The metric: the paper's, or the natural one
     #[arg(long, value_enum, default_value_t = MetricArgument::Preconditioned)]
     metric: MetricArgument,
+    /// How gradients are summed up; residuals are in double precision either way
+    #[arg(long, value_enum, default_value_t = PrecisionArgument::Mixed)]
+    precision: PrecisionArgument,
     #[command(flatten)]
     limits: LimitArguments,
     /// Replace the run if it exists
@@ -131,6 +135,14 @@ enum MetricArgument {
     Euclidean,
 }
 
+#[derive(clap::ValueEnum, Clone, Copy)]
+enum PrecisionArgument {
+    /// The rows that every entry adds to in single precision: faster, and half the memory
+    Mixed,
+    /// Everything in double precision
+    F64,
+}
+
 pub(super) fn run(arguments: Arguments, context: &Context) -> Result<ExitCode> {
     let usage = Usage::start();
     let limits = arguments.limits.limits();
@@ -190,6 +202,10 @@ fn start(
         "uniform" => Init::Uniform,
         "gaussian" => Init::Gaussian,
         run => Init::Run(std::path::absolute(run).context("find", run)?),
+    };
+    config.precision = match arguments.precision {
+        PrecisionArgument::Mixed => Precision::Mixed,
+        PrecisionArgument::F64 => Precision::F64,
     };
     config.geometry = match arguments.metric {
         MetricArgument::Preconditioned => GeometryKind::Preconditioned,

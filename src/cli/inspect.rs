@@ -2,6 +2,7 @@
 
 use super::{Context, Ranks, convert, default_threads, parse_list};
 use crate::error::Result;
+use crate::kernel::Precision;
 use crate::model::Model;
 use crate::objective::Needs;
 use crate::run::{Config, check_rank};
@@ -119,7 +120,8 @@ pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<ExitCode> 
     line["split"] = json!(manifest.split_rule);
     if let Some(rank) = &arguments.rank {
         let rank = check_rank(rank, manifest)?;
-        let needs = Needs::of(&dataset, &rank, None, arguments.threads.unwrap_or_else(default_threads));
+        let threads = arguments.threads.unwrap_or_else(default_threads);
+        let needs = Needs::of(&dataset, &rank, Precision::default(), None, threads);
         let (most, least) = (needs.total(needs.lanes), needs.total(1));
         context.print(format_args!(
             "  memory   {} for rank {rank:?}, {} at the least",

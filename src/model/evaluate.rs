@@ -5,7 +5,7 @@ use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::ingest::columns::{Binning, ColumnRequest};
 use crate::ingest::{self, Cell, ModeCells, ReadOptions};
-use crate::kernel::{FactorsView, ResidualSums, naive};
+use crate::kernel::{FactorsView, Packing, ResidualSums, naive};
 use crate::objective::{UnseenRows, residuals};
 use crate::shard::{Dataset, ModeKind, Split};
 use crate::stream::Stream;
@@ -62,7 +62,8 @@ pub fn evaluate_split(model: &Model, dataset: &Dataset, split: Split) -> Result<
     let train = Stream::open(dataset, Split::Train, None)?;
     let unseen = UnseenRows::of(dataset, &train)?;
     let stream = Stream::open(dataset, split, None)?;
-    Ok(Evaluation::of(&residuals(&stream, &model.point, &manifest.mode_order, &unseen)?, 0))
+    let packing = &mut Packing::new();
+    Ok(Evaluation::of(&residuals(&stream, &model.point, &manifest.mode_order, &unseen, packing)?, 0))
 }
 
 /// On the entries of a file with the columns of the model's modes and value.

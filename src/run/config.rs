@@ -2,6 +2,7 @@
 
 use super::directory::RunDirectory;
 use crate::error::{Error, IoContext, Result};
+use crate::kernel::Precision;
 use crate::shard::{Dataset, Manifest, Split};
 use crate::solver::Options;
 use crate::storage::{Disk, write_atomic};
@@ -51,8 +52,15 @@ pub struct Config {
     pub init: Init,
     /// The metric.
     pub geometry: GeometryKind,
+    /// In what gradients are summed up. Runs of before there was a choice did so in double precision.
+    #[serde(default = "double")]
+    pub precision: Precision,
     /// The solver's options.
     pub solver: Options,
+}
+
+fn double() -> Precision {
+    Precision::F64
 }
 
 pub(super) const FILE: &str = "config.json";
@@ -69,6 +77,7 @@ impl Config {
             seed: 1,
             init: Init::Scaled,
             geometry: GeometryKind::default(),
+            precision: Precision::default(),
             solver: Options::default(),
         }
     }

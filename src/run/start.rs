@@ -32,8 +32,8 @@ pub(super) fn open(
     if manifest.train.entries == 0 {
         return Err(Error::input(dataset.directory(), "the dataset has no train entries"));
     }
-    let needs = Needs::of(dataset, &config.rank, None, limits.threads);
-    let objective = Streamed::open(dataset, &config.rank, budget, None)?;
+    let needs = Needs::of(dataset, &config.rank, config.precision, None, limits.threads);
+    let objective = Streamed::open(dataset, &config.rank, config.precision, budget, None)?;
     let buffers = needs.buffers(budget.total())?;
     if buffers < needs.lanes {
         let (have, need) = (crate::units::size(budget.total()), crate::units::size(needs.total(needs.lanes)));

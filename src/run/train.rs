@@ -10,6 +10,7 @@ use crate::budget::{Budget, Reservation};
 use crate::checkpoint::{Checkpoints, Progress};
 use crate::control::{Control, Unit};
 use crate::error::{Error, Result};
+use crate::kernel::Packing;
 use crate::model::{Model, unseen_indices};
 use crate::objective::{Needs, Streamed};
 use crate::shard::{Dataset, Split};
@@ -160,7 +161,7 @@ impl<'a> Job<'a> {
         log: Log,
     ) -> Self {
         control.progress().stage("complete", Unit::Iterations, config.solver.max_iterations as u64);
-        let needs = Needs::of(dataset, &config.rank, None, limits.threads);
+        let needs = Needs::of(dataset, &config.rank, config.precision, None, limits.threads);
         // A state has all that the solver holds but the trial point and its partials.
         let copy = budget.reserve(needs.copy * (needs.copies - 2), "a copy of the state");
         if copy.is_err() {
@@ -315,6 +316,7 @@ impl<'a> Job<'a> {
                     state.model(),
                     &manifest.mode_order,
                     objective.unseen(),
+                    &mut Packing::new(),
                 )?;
                 (sums.scored > 0).then(|| sums.squares / sums.scored as f64)
             }
