@@ -1,9 +1,13 @@
 //! Measures tenfill: `cargo run --release -p tenfill-bench -- SUBCOMMAND`. One file per subcommand.
 
+mod cases;
+mod compare;
 mod convert;
 mod instances;
 mod kernels;
+mod limits;
 mod measure;
+mod scaling;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -20,6 +24,8 @@ enum Command {
     Convert(convert::Arguments),
     Kernels(kernels::Arguments),
     Instances(instances::Arguments),
+    Scaling(scaling::Arguments),
+    Compare(compare::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -27,6 +33,8 @@ fn main() -> ExitCode {
         Command::Convert(arguments) => convert::run(&arguments),
         Command::Kernels(arguments) => kernels::run(&arguments),
         Command::Instances(arguments) => instances::run(&arguments),
+        Command::Scaling(arguments) => scaling::run(&arguments),
+        Command::Compare(arguments) => compare::run(&arguments),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
