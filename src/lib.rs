@@ -48,6 +48,7 @@
 //! | [`checkpoint`] | how does a run survive? |
 //! | [`run`] | what is in a run's directory? Joins solver, objective, checkpoint and log |
 //! | [`model`] | what does the completed tensor say? |
+//! | [`table`] | how do questions come in and answers go out, row by row? |
 //! | [`synth`] | what data can we test on? |
 //! | [`storage`] | how is a file written so that it is whole or absent? |
 //!
@@ -73,6 +74,7 @@ pub mod sort;
 pub mod storage;
 pub mod stream;
 pub mod synth;
+pub mod table;
 pub mod units;
 pub mod usage;
 
