@@ -13,7 +13,8 @@ use std::process::ExitCode;
 /// Measure the error of a run's model
 ///
 /// On the test entries of its dataset, on another split, or on a file with the same columns.
-/// Entries with an id that has no train entries cannot be scored; they are counted.
+/// Entries with an id that has no train entries are scored by the biases of their other ids, or not
+/// at all where the model has no biases; both are counted.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -49,6 +50,13 @@ pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<ExitCode> 
             units::count(n)
         ),
     };
+    let fallback = match found.fallback {
+        0 => String::new(),
+        n => format!(
+            "\n  {} of them have an id without train entries and were scored by biases",
+            units::count(n)
+        ),
+    };
     let outside = match found.outside_bins {
         0 => String::new(),
         n => format!("\n  {} entries lie outside the bins and were taken as the nearest", units::count(n)),
@@ -57,7 +65,7 @@ pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<ExitCode> 
     let figure = |x: f64| if found.entries > 0 { json!(x) } else { json!(null) };
     if found.entries > 0 {
         context.print(format_args!(
-            "{} on {}: {} entries\n  MSE  {:.6e}\n  RMSE {:.6}\n  MAE  {:.6}{unscored}{outside}",
+            "{} on {}: {} entries\n  MSE  {:.6e}\n  RMSE {:.6}\n  MAE  {:.6}{fallback}{unscored}{outside}",
             arguments.run.display(),
             arguments.on,
             units::count(found.entries),
@@ -77,6 +85,7 @@ pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<ExitCode> 
         "rmse": figure(found.rmse()),
         "mae": figure(found.mae),
         "entries": found.entries,
+        "fallback": found.fallback,
         "unscored": found.unscored,
         "outside_bins": found.outside_bins,
     }));

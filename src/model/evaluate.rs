@@ -5,8 +5,8 @@ use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::ingest::columns::{Binning, ColumnRequest};
 use crate::ingest::{self, Cell, ModeCells, ReadOptions};
-use crate::kernel::{FactorsView, ResidualSums, naive};
-use crate::objective::{UnseenRows, residuals};
+use crate::kernel::ResidualSums;
+use crate::objective::{Scoring, UnseenRows, score};
 use crate::shard::{Dataset, ModeKind, Split};
 use crate::stream::Stream;
 use std::path::Path;
@@ -20,7 +20,9 @@ pub struct Evaluation {
     pub mae: f64,
     /// The entries in these means.
     pub entries: u64,
-    /// The entries left out, because the model does not know one of their ids.
+    /// Of these, the ones scored by biases alone, because an id has no train entries.
+    pub fallback: u64,
+    /// The entries left out, because the model does not know one of their ids and has no biases.
     pub unscored: u64,
     /// Of the scored ones, those whose time lies outside the bins and was taken as the nearest.
     pub outside_bins: u64,
@@ -32,12 +34,13 @@ impl Evaluation {
         self.mse.sqrt()
     }
 
-    fn of(sums: &ResidualSums, outside_bins: u64) -> Self {
+    fn of(sums: &ResidualSums, fallback: u64, outside_bins: u64) -> Self {
         let scored = sums.scored.max(1) as f64;
         Evaluation {
             mse: sums.squares / scored,
             mae: sums.absolute / scored,
             entries: sums.scored,
+            fallback,
             unscored: sums.unscored,
             outside_bins,
         }
@@ -62,7 +65,10 @@ pub fn evaluate_split(model: &Model, dataset: &Dataset, split: Split) -> Result<
     let train = Stream::open(dataset, Split::Train, None)?;
     let unseen = UnseenRows::of(dataset, &train)?;
     let stream = Stream::open(dataset, split, None)?;
-    Ok(Evaluation::of(&residuals(&stream, &model.point, &manifest.mode_order, &unseen)?, 0))
+    let scoring =
+        Scoring { biases: model.biases.as_ref(), range: model.about.range, held: &model.about.held };
+    let scored = score(&stream, &model.point, &manifest.mode_order, &unseen, &scoring)?;
+    Ok(Evaluation::of(&scored.all, scored.fallback.scored, 0))
 }
 
 /// On the entries of a file with the columns of the model's modes and value.
@@ -83,17 +89,15 @@ pub fn evaluate_file(model: &Model, path: &Path, threads: usize, control: &Contr
         ..ReadOptions::default()
     };
     let lookups = model.lookups()?;
-    let rows: Vec<&[f64]> = model.point.factors.iter().map(|rows| rows.as_slice()).collect();
-    let view = FactorsView::new(model.point.ranks(), &rows, model.point.core.as_slice());
     let mut sums = ResidualSums::default();
-    let mut outside = 0;
+    let (mut fallback, mut outside) = (0, 0);
     let input = ingest::open(path, &options, control)?;
     ingest::read_rows(input, &options, control, |batch| {
         if let Some(bad) = batch.bad.first() {
             return Err(Error::Row { file: batch.file.clone(), line: bad.line, what: bad.what.clone() });
         }
-        let mut indices = [0; crate::MAX_ORDER];
-        'rows: for row in 0..batch.len() {
+        let mut indices = [None; crate::MAX_ORDER];
+        for row in 0..batch.len() {
             let mut nearest = false;
             for (mode, (cells, lookup)) in batch.modes.iter().zip(&lookups).enumerate() {
                 let found = match cells {
@@ -114,23 +118,23 @@ pub fn evaluate_file(model: &Model, path: &Path, threads: usize, control: &Contr
                         })
                     }
                 };
-                match found.filter(|&index| model.knows(mode, index)) {
-                    Some(index) => indices[mode] = index,
-                    None => {
-                        sums.unscored += 1;
-                        continue 'rows;
-                    }
-                }
+                indices[mode] = found;
             }
+            let prediction = model.predict(&indices[..lookups.len()]);
+            if !prediction.known && model.biases.is_none() {
+                sums.unscored += 1;
+                continue;
+            }
+            fallback += u64::from(!prediction.known);
             outside += u64::from(nearest);
-            let residual = naive::predict(&view, &indices[..lookups.len()]) - batch.values[row];
+            let residual = prediction.value - batch.values[row];
             sums.squares += residual * residual;
             sums.absolute += residual.abs();
             sums.scored += 1;
         }
         Ok(())
     })?;
-    Ok(Evaluation::of(&sums, outside))
+    Ok(Evaluation::of(&sums, fallback, outside))
 }
 
 /// `column3` and `mode3` were made from a column's number: files without a header have no names.

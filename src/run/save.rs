@@ -4,7 +4,7 @@ use super::log::log_path;
 use crate::checkpoint::{Checkpoints, Progress};
 use crate::control::Control;
 use crate::error::{Error, IoContext, Result};
-use crate::model::Model;
+use crate::model::{Fit, Model};
 use crate::shard::Dataset;
 use crate::solver::State;
 use crate::storage::Disk;
@@ -51,7 +51,17 @@ impl Saver<'_> {
         }
         if durable.model != Some(kept.0) {
             let model = self.run.join("model");
-            Model::write(self.disk, &model, self.dataset, state.model(), self.unseen, kept)?;
+            let fit = Fit {
+                point: state.model(),
+                biases: None,
+                range: None,
+                held: &[],
+                unseen: self.unseen,
+                iteration: kept.0,
+                train_mse: kept.1,
+                validation_mse: kept.2,
+            };
+            Model::write(self.disk, &model, self.dataset, &fit)?;
             durable.model = Some(kept.0);
         }
         Ok(())

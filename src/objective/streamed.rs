@@ -1,9 +1,11 @@
 //! Joins stream, kernel and reduce: the cost over a dataset, its gradient, and the step sums.
 
+use super::targets::Targets;
 use crate::budget::{Budget, Reservation};
 use crate::error::{Error, Result};
 use crate::kernel::{self, FactorsView, GradientSums, LinePolynomial, ResidualSums, Unseen, Workspace};
 use crate::manifold::{Core, Point, Rows, Tangent};
+use crate::model::Biases;
 use crate::reduce::{Buffers, map_lanes};
 use crate::shard::{Dataset, Split};
 use crate::solver::{Cost, Objective, StepSums};
@@ -17,6 +19,7 @@ pub struct Streamed {
     mode_order: Vec<usize>,
     buffers: Buffers,
     unseen: UnseenRows,
+    biases: Option<Biases>,
     _memory: Reservation,
 }
 
@@ -53,7 +56,7 @@ impl UnseenRows {
         Ok(UnseenRows { levels: levels.into_iter().map(|flags| flags.map(plain)).collect() })
     }
 
-    fn view(&self) -> Unseen<'_> {
+    pub(super) fn view(&self) -> Unseen<'_> {
         let mut view: Unseen<'_> = [None; crate::MAX_ORDER];
         for (view, flags) in view.iter_mut().zip(&self.levels) {
             *view = flags.as_deref();
@@ -121,17 +124,17 @@ impl Needs {
 }
 
 /// Factors in storage order, with the core's axes permuted to match.
-struct Stored {
+pub(super) struct Stored {
     ranks: Vec<usize>,
     core: Vec<f64>,
 }
 
 impl Stored {
-    fn new(core: &Core, order: &[usize]) -> Self {
+    pub(super) fn new(core: &Core, order: &[usize]) -> Self {
         Stored { ranks: order.iter().map(|&mode| core.ranks()[mode]).collect(), core: permute(core, order) }
     }
 
-    fn view<'a>(&'a self, factors: &'a [Rows], order: &[usize]) -> FactorsView<'a> {
+    pub(super) fn view<'a>(&'a self, factors: &'a [Rows], order: &[usize]) -> FactorsView<'a> {
         let rows: Vec<&[f64]> = order.iter().map(|&mode| factors[mode].as_slice()).collect();
         FactorsView::new(&self.ranks, &rows, &self.core)
     }
@@ -182,7 +185,7 @@ impl Streamed {
         let stored: Vec<usize> = mode_order.iter().map(|&mode| ranks[mode]).collect();
         let unseen = UnseenRows::of(dataset, &train)?;
         let buffers = Buffers::new(buffers as usize, &dims, &stored);
-        Ok(Streamed { train, validation, mode_order, buffers, unseen, _memory: memory })
+        Ok(Streamed { train, validation, mode_order, buffers, unseen, biases: None, _memory: memory })
     }
 
     /// The train entries.
@@ -193,6 +196,32 @@ impl Streamed {
     /// The rows that cannot be learned.
     pub fn unseen(&self) -> &UnseenRows {
         &self.unseen
+    }
+
+    /// The validation entries, where there are any.
+    pub(super) fn validation_entries(&self) -> Option<&Stream> {
+        self.validation.as_ref()
+    }
+
+    /// Level l belongs to mode `mode_order()[l]`.
+    pub fn mode_order(&self) -> &[usize] {
+        &self.mode_order
+    }
+
+    /// What is taken off the values before the tensor has to explain them.
+    pub fn biases(&self) -> Option<&Biases> {
+        self.biases.as_ref()
+    }
+
+    /// Sets the biases.
+    pub fn set_biases(&mut self, biases: Option<Biases>) {
+        self.biases = biases;
+    }
+
+    /// Makes room for models of other ranks, not above those that the memory was reserved for.
+    pub fn set_ranks(&mut self, dims: &[usize], ranks: &[usize]) {
+        let by_level = |of: &[usize]| self.mode_order.iter().map(|&mode| of[mode]).collect::<Vec<_>>();
+        self.buffers = Buffers::new(self.buffers.count(), &by_level(dims), &by_level(ranks));
     }
 
     /// The factor c that minimises the sum of (c X - y)^2 over a sample of the train entries.
@@ -253,10 +282,11 @@ impl Objective for Streamed {
         let mut by_mode: Vec<Option<&mut Rows>> = partials.factors.iter_mut().map(Some).collect();
         let mut rows: Vec<&mut Rows> =
             self.mode_order.iter().filter_map(|&mode| by_mode[mode].take()).collect();
+        let targets = Targets::new(self.biases.as_ref(), &self.mode_order);
         let squares = self.buffers.sum(stream, &mut rows, &mut core, |lane, sums: &mut GradientSums| {
-            let mut workspace = Workspace::new();
+            let (mut workspace, mut values) = (Workspace::new(), Vec::new());
             stream.for_each(lane, |block| {
-                kernel::gradient(block, &view, sums, &mut workspace);
+                kernel::gradient(&targets.view(block, &mut values), &view, sums, &mut workspace);
                 Ok(())
             })
         })?;
@@ -273,10 +303,12 @@ impl Objective for Streamed {
         let order = &self.mode_order;
         let (stored, moved) = (Stored::new(&point.core, order), Stored::new(&direction.core, order));
         let (at, along) = (stored.view(&point.factors, order), moved.view(&direction.factors, order));
+        let targets = Targets::new(self.biases.as_ref(), order);
         let lanes = map_lanes(&self.train, |lane| {
             let (mut sums, mut workspace) = (kernel::StepSums::default(), Workspace::new());
+            let mut values = Vec::new();
             self.train.for_each(lane, |block| {
-                kernel::step(block, &at, &along, &mut sums, &mut workspace);
+                kernel::step(&targets.view(block, &mut values), &at, &along, &mut sums, &mut workspace);
                 Ok(())
             })?;
             Ok(sums)
@@ -291,10 +323,18 @@ impl Objective for Streamed {
         let order = &self.mode_order;
         let (stored, moved) = (Stored::new(&point.core, order), Stored::new(&direction.core, order));
         let (at, along) = (stored.view(&point.factors, order), moved.view(&direction.factors, order));
+        let targets = Targets::new(self.biases.as_ref(), order);
         let lanes = map_lanes(&self.train, |lane| {
             let (mut sum, mut workspace) = (LinePolynomial::new(order.len()), Workspace::new());
+            let mut values = Vec::new();
             self.train.for_each(lane, |block| {
-                kernel::line_polynomial(block, &at, &along, &mut sum, &mut workspace);
+                kernel::line_polynomial(
+                    &targets.view(block, &mut values),
+                    &at,
+                    &along,
+                    &mut sum,
+                    &mut workspace,
+                );
                 Ok(())
             })?;
             Ok(sum)
