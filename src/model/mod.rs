@@ -1,15 +1,27 @@
 //! A completed tensor: the factors, the core, and what their indices stand for.
 
+mod answer;
 mod bias;
 mod evaluate;
 mod lookup;
+mod place;
 mod predict;
+mod ranking;
+mod recommend;
+mod resolve;
+mod seen;
 
 pub(crate) use bias::{BiasAbout, read_biases, write_biases};
+pub use answer::{AnswerOptions, Answered, predict_file};
 pub use bias::{Biases, TimeBias};
 pub use evaluate::{Evaluation, evaluate_file, evaluate_split};
 pub use lookup::ModeLookup;
+pub use place::{Place, Places};
 pub use predict::Prediction;
+pub use ranking::{Ranked, Ranking};
+pub use recommend::{Recommended, RecommendOptions, recommend};
+pub use resolve::{Found, ModeIds};
+pub use seen::{Entries, Observed};
 
 use crate::error::{Error, IoContext, Result};
 use crate::manifold::{Core, Point, Rows};

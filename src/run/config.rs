@@ -43,6 +43,10 @@ pub struct Config {
     pub dataset: PathBuf,
     /// Identifies the dataset's content.
     pub dataset_fingerprint: String,
+    /// Datasets of entries that were folded in, within the run; the first indices of every mode are
+    /// those of the dataset.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub added: Vec<PathBuf>,
     /// One rank per mode.
     pub rank: Vec<usize>,
     /// Seeds the start.
@@ -65,6 +69,7 @@ impl Config {
             format_version: VERSION,
             dataset: dataset.directory().into(),
             dataset_fingerprint: fingerprint(dataset.manifest()),
+            added: Vec::new(),
             rank,
             seed: 1,
             init: Init::Scaled,
@@ -118,6 +123,15 @@ impl Config {
             return Err(Error::Newer { file: path, found, known: VERSION.into() });
         }
         serde_json::from_value(version).map_err(wrong)
+    }
+
+    /// Opens the dataset of a run and those that were folded in.
+    pub fn open_datasets(&self, run: &Path) -> Result<Vec<Dataset>> {
+        let mut datasets = vec![self.open_dataset(run)?];
+        for added in &self.added {
+            datasets.push(Dataset::open(run.join(added))?);
+        }
+        Ok(datasets)
     }
 
     /// Opens the dataset of a run, and makes sure that it is still the one the run began with.
