@@ -3,6 +3,7 @@
 mod complete;
 mod convert;
 mod evaluate;
+mod fold_in;
 mod given;
 mod inspect;
 mod predict;
@@ -55,6 +56,7 @@ enum Command {
     Evaluate(evaluate::Arguments),
     Predict(predict::Arguments),
     Recommend(recommend::Arguments),
+    FoldIn(fold_in::Arguments),
     Convert(convert::Arguments),
     Inspect(inspect::Arguments),
     Verify(verify::Arguments),
@@ -153,6 +155,7 @@ fn run(command: Command, context: &Context) -> Result<ExitCode> {
         Command::Evaluate(arguments) => evaluate::run(&arguments, context),
         Command::Predict(arguments) => predict::run(arguments, context),
         Command::Recommend(arguments) => recommend::run(arguments, context),
+        Command::FoldIn(arguments) => fold_in::run(arguments, context),
         Command::Convert(arguments) => convert::run(arguments, context),
         Command::Inspect(arguments) => inspect::run(&arguments, context),
         Command::Verify(arguments) => verify::run(&arguments, context),

@@ -50,7 +50,9 @@ impl Evaluation {
 /// On a split of the dataset that the model was fitted to; an error where the split is empty.
 pub fn evaluate_split(model: &Model, dataset: &Dataset, split: Split) -> Result<Evaluation> {
     let manifest = dataset.manifest();
-    if manifest.dims() != model.about.modes.iter().map(|mode| mode.dim).collect::<Vec<_>>() {
+    // A model that ids were folded into has more of them than the dataset.
+    let fits = |(dim, mode): (u32, &crate::shard::Mode)| dim <= mode.dim;
+    if manifest.modes.len() != model.about.modes.len() || !manifest.dims().into_iter().zip(&model.about.modes).all(fits) {
         return Err(Error::input(
             dataset.directory(),
             "the model was fitted to a dataset of other dimensions",

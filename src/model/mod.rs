@@ -2,7 +2,10 @@
 
 mod answer;
 mod bias;
+mod entries;
 mod evaluate;
+mod extend;
+mod fold;
 mod lookup;
 mod place;
 mod predict;
@@ -14,7 +17,10 @@ mod seen;
 pub(crate) use bias::{BiasAbout, read_biases, write_biases};
 pub use answer::{AnswerOptions, Answered, predict_file};
 pub use bias::{Biases, TimeBias};
+pub use entries::{EntryRow, read_entries};
 pub use evaluate::{Evaluation, evaluate_file, evaluate_split};
+pub use extend::sort_ids;
+pub use fold::{FoldEntry, Prior, fold_rows};
 pub use lookup::ModeLookup;
 pub use place::{Place, Places};
 pub use predict::Prediction;

@@ -117,6 +117,11 @@ impl ModeIds {
         }
     }
 
+    /// The index of a canonical integer; bins have none.
+    pub fn integer(&self, id: i64) -> Found {
+        self.lookup.integer(id).map_or(Found::Unknown, Found::Index)
+    }
+
     /// The bin of a number, or of a time in seconds.
     pub fn moment(&self, number: f64) -> Found {
         match self.lookup.number(number) {

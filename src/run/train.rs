@@ -62,6 +62,10 @@ pub fn resume(
     control: &Control,
 ) -> Result<Outcome> {
     let mut config = Config::read(run.path())?;
+    if !config.added.is_empty() {
+        let what = "rows were folded into this run, so it cannot go on: complete the data with the new entries";
+        return Err(Error::input(run.path(), what));
+    }
     change(&mut config.solver);
     let dataset = config.open_dataset(run.path())?;
     let Some(loaded) = checkpoints(run, &config).newest()? else {
