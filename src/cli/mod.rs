@@ -3,9 +3,11 @@
 mod complete;
 mod convert;
 mod evaluate;
+mod export;
 mod fold_in;
 mod given;
 mod inspect;
+mod man;
 mod predict;
 mod progress;
 mod recommend;
@@ -57,10 +59,12 @@ enum Command {
     Predict(predict::Arguments),
     Recommend(recommend::Arguments),
     FoldIn(fold_in::Arguments),
+    Export(export::Arguments),
     Convert(convert::Arguments),
     Inspect(inspect::Arguments),
     Verify(verify::Arguments),
     Synth(synth::Arguments),
+    Man(man::Arguments),
     /// Print shell completions
     ///
     /// For example: tenfill completions bash > ~/.local/share/bash-completion/completions/tenfill
@@ -156,6 +160,8 @@ fn run(command: Command, context: &Context) -> Result<ExitCode> {
         Command::Predict(arguments) => predict::run(arguments, context),
         Command::Recommend(arguments) => recommend::run(arguments, context),
         Command::FoldIn(arguments) => fold_in::run(arguments, context),
+        Command::Export(arguments) => export::run(&arguments, context),
+        Command::Man(arguments) => man::run(&arguments, context),
         Command::Convert(arguments) => convert::run(arguments, context),
         Command::Inspect(arguments) => inspect::run(&arguments, context),
         Command::Verify(arguments) => verify::run(&arguments, context),

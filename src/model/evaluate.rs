@@ -1,13 +1,11 @@
 //! How far a model is from entries it may not have seen.
 
-use super::Model;
+use super::{Found, Model, ModeIds, read_entries};
 use crate::control::Control;
 use crate::error::{Error, Result};
-use crate::ingest::columns::{Binning, ColumnRequest};
-use crate::ingest::{self, Cell, ModeCells, ReadOptions};
 use crate::kernel::ResidualSums;
 use crate::objective::{Scoring, UnseenRows, score};
-use crate::shard::{Dataset, ModeKind, Split};
+use crate::shard::{Dataset, Split};
 use crate::stream::Stream;
 use std::path::Path;
 
@@ -75,72 +73,24 @@ pub fn evaluate_split(model: &Model, dataset: &Dataset, split: Split) -> Result<
 
 /// On the entries of a file with the columns of the model's modes and value.
 pub fn evaluate_file(model: &Model, path: &Path, threads: usize, control: &Control) -> Result<Evaluation> {
-    let about = &model.about;
-    let bins = about.modes.iter().filter_map(|mode| match &mode.kind {
-        ModeKind::Bins(bins) => Some((mode.name.clone(), Binning { width: bins.width, time: bins.time })),
-        _ => None,
-    });
-    let options = ReadOptions {
-        columns: ColumnRequest {
-            modes: Some(about.modes.iter().map(|mode| plain_column(&mode.name)).collect()),
-            value: Some(plain_column(&about.value)),
-            bins: bins.map(|(name, binning)| (plain_column(&name), binning)).collect(),
-            ..ColumnRequest::default()
-        },
-        threads,
-        ..ReadOptions::default()
-    };
-    let lookups = model.lookups()?;
+    let ids = ModeIds::of_all(model)?;
     let mut sums = ResidualSums::default();
     let (mut fallback, mut outside) = (0, 0);
-    let input = ingest::open(path, &options, control)?;
-    ingest::read_rows(input, &options, control, |batch| {
-        if let Some(bad) = batch.bad.first() {
-            return Err(Error::Row { file: batch.file.clone(), line: bad.line, what: bad.what.clone() });
+    let mut indices = vec![None; ids.len()];
+    read_entries(model, &ids, path, threads, control, |row| {
+        indices.iter_mut().zip(row.found).for_each(|(index, found)| *index = found.index());
+        let prediction = model.predict(&indices);
+        if !prediction.known && model.biases.is_none() {
+            sums.unscored += 1;
+            return Ok(());
         }
-        let mut indices = [None; crate::MAX_ORDER];
-        for row in 0..batch.len() {
-            let mut nearest = false;
-            for (mode, (cells, lookup)) in batch.modes.iter().zip(&lookups).enumerate() {
-                let found = match cells {
-                    ModeCells::Ids(cells) => match cells[row] {
-                        Cell::Integer(id) => lookup.integer(id),
-                        Cell::Text { start, length } => std::str::from_utf8(batch.text_of(start, length))
-                            .ok()
-                            .and_then(|id| lookup.text(id)),
-                    },
-                    ModeCells::Numbers(numbers) => {
-                        let per_second = match &about.modes[mode].kind {
-                            ModeKind::Bins(bins) if !batch.times_seen.has_dates(mode) => bins.per_second,
-                            _ => 1.0,
-                        };
-                        lookup.number(numbers[row] / per_second).map(|(bin, inside)| {
-                            nearest |= !inside;
-                            bin
-                        })
-                    }
-                };
-                indices[mode] = found;
-            }
-            let prediction = model.predict(&indices[..lookups.len()]);
-            if !prediction.known && model.biases.is_none() {
-                sums.unscored += 1;
-                continue;
-            }
-            fallback += u64::from(!prediction.known);
-            outside += u64::from(nearest);
-            let residual = prediction.value - batch.values[row];
-            sums.squares += residual * residual;
-            sums.absolute += residual.abs();
-            sums.scored += 1;
-        }
+        fallback += u64::from(!prediction.known);
+        outside += u64::from(row.found.iter().any(|found| matches!(found, Found::Nearest(_))));
+        let residual = prediction.value - row.value;
+        sums.squares += residual * residual;
+        sums.absolute += residual.abs();
+        sums.scored += 1;
         Ok(())
     })?;
     Ok(Evaluation::of(&sums, fallback, outside))
-}
-
-/// `column3` and `mode3` were made from a column's number: files without a header have no names.
-fn plain_column(name: &str) -> String {
-    let number = name.strip_prefix("column").or_else(|| name.strip_prefix("mode"));
-    number.filter(|number| number.parse::<usize>().is_ok()).map_or_else(|| name.to_string(), str::to_string)
 }
