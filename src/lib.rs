@@ -48,6 +48,7 @@
 //! | [`checkpoint`] | how does a run survive? |
 //! | [`run`] | what is in a run's directory? Joins solver, objective, checkpoint and log |
 //! | [`model`] | what does the completed tensor say? |
+//! | [`report`] | what does a run look like? |
 //! | [`table`] | how do questions come in and answers go out, row by row? |
 //! | [`synth`] | what data can we test on? |
 //! | [`storage`] | how is a file written so that it is whole or absent? |
@@ -67,6 +68,7 @@ pub mod manifold;
 pub mod model;
 pub mod objective;
 pub mod reduce;
+pub mod report;
 pub mod run;
 pub mod shard;
 pub mod solver;

@@ -5,7 +5,7 @@ use super::recommend::each_mode;
 use super::{Context, default_threads, given};
 use crate::error::{Error, Result};
 use crate::model::{
-    Entries, Model, ModeIds, Observed, Place, RankMetrics, RankQuestion, evaluate_file, evaluate_split,
+    Entries, ModeIds, Model, Observed, Place, RankMetrics, RankQuestion, evaluate_file, evaluate_split,
     rank_metrics, read_entries,
 };
 use crate::run::Config;
@@ -75,9 +75,12 @@ fn ranking(
     places.iter().for_each(|(mode, place)| question[*mode] = *place);
     let datasets = Config::read(&arguments.run)?.open_datasets(&arguments.run)?;
     // What is held out must not be left out of the candidates, unless it stands elsewhere too.
-    let splits: Vec<Split> = Split::ALL.into_iter().filter(|other| split.is_none_or(|own| own != *other)).collect();
-    let observed = |splits| Observed { datasets: &datasets, splits, each: Some(each), ranked, given: Vec::new() };
-    let asked = RankQuestion { question, ranked, each, top, relevant: arguments.relevant, seen: observed(splits) };
+    let splits: Vec<Split> =
+        Split::ALL.into_iter().filter(|other| split.is_none_or(|own| own != *other)).collect();
+    let observed =
+        |splits| Observed { datasets: &datasets, splits, each: Some(each), ranked, given: Vec::new() };
+    let asked =
+        RankQuestion { question, ranked, each, top, relevant: arguments.relevant, seen: observed(splits) };
     let control = &context.control;
     let found = match split {
         Some(split) => {

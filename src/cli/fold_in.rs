@@ -64,7 +64,9 @@ pub(super) fn run(arguments: Arguments, context: &Context) -> Result<ExitCode> {
     let done = fold_in(&arguments.run, &arguments.new, &arguments.output, &options, &context.control)?;
     if done.left_out > 0 {
         let count = units::count(done.left_out);
-        context.control.say(format!("{count} entries were left out: the model does not know another of their ids"));
+        context
+            .control
+            .say(format!("{count} entries were left out: the model does not know another of their ids"));
     }
     if done.outside_bins > 0 {
         let count = units::count(done.outside_bins);

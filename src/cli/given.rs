@@ -2,7 +2,7 @@
 
 use super::Context;
 use crate::error::{Error, Result};
-use crate::model::{Found, Model, ModeIds, Place};
+use crate::model::{Found, ModeIds, Model, Place};
 
 /// A mode and what is said of it, as the user wrote it.
 pub(super) type Given = (String, String);

@@ -11,6 +11,7 @@ mod man;
 mod predict;
 mod progress;
 mod recommend;
+mod report;
 mod resume;
 mod synth;
 mod verify;
@@ -60,6 +61,7 @@ enum Command {
     Recommend(recommend::Arguments),
     FoldIn(fold_in::Arguments),
     Export(export::Arguments),
+    Report(report::Arguments),
     Convert(convert::Arguments),
     Inspect(inspect::Arguments),
     Verify(verify::Arguments),
@@ -161,6 +163,7 @@ fn run(command: Command, context: &Context) -> Result<ExitCode> {
         Command::Recommend(arguments) => recommend::run(arguments, context),
         Command::FoldIn(arguments) => fold_in::run(arguments, context),
         Command::Export(arguments) => export::run(&arguments, context),
+        Command::Report(arguments) => report::run(&arguments, context),
         Command::Man(arguments) => man::run(&arguments, context),
         Command::Convert(arguments) => convert::run(arguments, context),
         Command::Inspect(arguments) => inspect::run(&arguments, context),

@@ -3,7 +3,7 @@
 use super::{Context, default_threads, given};
 use crate::error::{Error, Result};
 use crate::ingest::dialect::{Delimiter, DialectRequest};
-use crate::model::{AnswerOptions, Model, ModeIds, predict_file};
+use crate::model::{AnswerOptions, ModeIds, Model, predict_file};
 use crate::units;
 use crate::usage::Usage;
 use serde_json::json;
@@ -73,8 +73,7 @@ pub(super) fn run(arguments: Arguments, context: &Context) -> Result<ExitCode> {
     };
     drop(ids);
     let threads = arguments.threads.unwrap_or_else(default_threads);
-    let done =
-        in_pool(threads, || predict_file(&model, &arguments.queries, &options, &context.control))?;
+    let done = in_pool(threads, || predict_file(&model, &arguments.queries, &options, &context.control))?;
     let seconds = usage.seconds();
     let mut said = format!("{} rows in {}", units::count(done.rows), units::duration(seconds));
     if done.unknown > 0 {

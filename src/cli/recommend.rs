@@ -3,7 +3,7 @@
 use super::predict::in_pool;
 use super::{Context, default_threads, given};
 use crate::error::{Error, Result};
-use crate::model::{Model, ModeIds, Observed, Place, RecommendOptions, recommend};
+use crate::model::{ModeIds, Model, Observed, Place, RecommendOptions, recommend};
 use crate::run::Config;
 use crate::shard::Split;
 use crate::units;
@@ -150,7 +150,8 @@ pub(super) fn run(arguments: Arguments, context: &Context) -> Result<ExitCode> {
         let (count, rows) = (units::count(done.questions), units::count(done.rows));
         let peak = units::size(usage.peak_anon_bytes());
         let time = units::duration(seconds);
-        context.about(&options.output, format!("{rows} rows for {count} ids in {time}, peak {peak} of memory"));
+        context
+            .about(&options.output, format!("{rows} rows for {count} ids in {time}, peak {peak} of memory"));
     }
     context.finish(&json!({
         "questions": done.questions,

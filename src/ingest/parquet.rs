@@ -54,10 +54,7 @@ pub(crate) fn builder(path: &Path, unpacked: Option<&File>) -> Result<ParquetRec
 }
 
 /// What the Parquet reader returns, with its errors and panics as damage to the file.
-pub(crate) fn intact<T, E: std::fmt::Display>(
-    path: &Path,
-    read: impl FnOnce() -> Result<T, E>,
-) -> Result<T> {
+pub(crate) fn intact<T, E: std::fmt::Display>(path: &Path, read: impl FnOnce() -> Result<T, E>) -> Result<T> {
     let result = guarded(read).and_then(|result| result.map_err(|error| error.to_string()));
     result.map_err(|error| {
         Error::input(path, format!("this Parquet file is damaged ({error}): fetch it again"))

@@ -2,12 +2,12 @@
 
 use super::resolve::{Found, ModeIds};
 use super::{Model, Place, Places};
+use crate::MAX_ORDER;
 use crate::control::{Control, Unit};
 use crate::error::{Error, Result};
 use crate::ingest::dialect::DialectRequest;
 use crate::storage::RealDisk;
 use crate::table::{Cells, Table, TableBatch, TableWriter};
-use crate::MAX_ORDER;
 use arrow_array::{ArrayRef, BooleanArray, Float64Array, RecordBatch};
 use arrow_schema::{DataType, Field, Schema};
 use rayon::prelude::*;
@@ -69,7 +69,8 @@ pub fn predict_file(
     }
     let schema = Arc::new(Schema::new(fields));
     let disk = RealDisk;
-    let mut writer = TableWriter::create(&disk, options.output.as_deref(), options.force, Arc::clone(&schema))?;
+    let mut writer =
+        TableWriter::create(&disk, options.output.as_deref(), options.force, Arc::clone(&schema))?;
     let mut answered = Answered::default();
     control.progress().stage("predict", Unit::Bytes, crate::ingest::reader::input_bytes(queries));
     while let Some(batch) = table.next_batch()? {

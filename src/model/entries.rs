@@ -1,7 +1,7 @@
 //! The entries of a file, with the model's indices of their ids.
 
-use super::resolve::{Found, ModeIds};
 use super::Model;
+use super::resolve::{Found, ModeIds};
 use crate::MAX_ORDER;
 use crate::control::Control;
 use crate::error::{Error, Result};
@@ -68,10 +68,12 @@ pub fn read_entries(
                 found[mode] = match cells {
                     ModeCells::Ids(cells) => match cells[row] {
                         Cell::Integer(id) => ids.integer(id),
-                        Cell::Text { start, length } => match std::str::from_utf8(batch.text_of(start, length)) {
-                            Ok(text) => ids.find(text).unwrap_or(Found::Unknown),
-                            Err(_) => Found::Unknown,
-                        },
+                        Cell::Text { start, length } => {
+                            match std::str::from_utf8(batch.text_of(start, length)) {
+                                Ok(text) => ids.find(text).unwrap_or(Found::Unknown),
+                                Err(_) => Found::Unknown,
+                            }
+                        }
                     },
                     ModeCells::Numbers(numbers) => {
                         let unit = match ids.bins() {

@@ -1,6 +1,6 @@
 //! How far a model is from entries it may not have seen.
 
-use super::{Found, Model, ModeIds, read_entries};
+use super::{Found, ModeIds, Model, read_entries};
 use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::kernel::ResidualSums;
@@ -50,7 +50,9 @@ pub fn evaluate_split(model: &Model, dataset: &Dataset, split: Split) -> Result<
     let manifest = dataset.manifest();
     // A model that ids were folded into has more of them than the dataset.
     let fits = |(dim, mode): (u32, &crate::shard::Mode)| dim <= mode.dim;
-    if manifest.modes.len() != model.about.modes.len() || !manifest.dims().into_iter().zip(&model.about.modes).all(fits) {
+    if manifest.modes.len() != model.about.modes.len()
+        || !manifest.dims().into_iter().zip(&model.about.modes).all(fits)
+    {
         return Err(Error::input(
             dataset.directory(),
             "the model was fitted to a dataset of other dimensions",

@@ -74,7 +74,10 @@ impl Model {
             (ModeKind::Bins(_), _) => return Err(Error::request("bins have no ids to add to")),
             (ModeKind::Range { base }, _) => {
                 let end = base + i64::from(about.dim);
-                if numbers.as_ref().is_some_and(|numbers| numbers.iter().copied().eq(end..end + added.len() as i64)) {
+                if numbers
+                    .as_ref()
+                    .is_some_and(|numbers| numbers.iter().copied().eq(end..end + added.len() as i64))
+                {
                     return Ok(about.kind.clone());
                 }
                 Labels::Integers(Int64Array::from_iter_values(*base..end))
@@ -104,11 +107,8 @@ impl Model {
         let (rows, rank) = (factor.rows(), factor.rank());
         let mut data = std::mem::replace(factor, Rows::zeros(0, rank)).into_vec();
         // A held mode has the same row for every id.
-        let row: Vec<f64> = if self.about.held.get(mode) == Some(&true) {
-            data[..rank].to_vec()
-        } else {
-            vec![0.0; rank]
-        };
+        let row: Vec<f64> =
+            if self.about.held.get(mode) == Some(&true) { data[..rank].to_vec() } else { vec![0.0; rank] };
         (0..more).for_each(|_| data.extend_from_slice(&row));
         *factor = Rows::from_vec(rows + more, rank, data);
         self.unseen[mode].extend(rows as u32..(rows + more) as u32);

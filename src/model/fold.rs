@@ -11,8 +11,8 @@
 //! which is the most probable row where rows are normally distributed and entries have that noise.
 //! An id with few entries stays near the average id; one with many is what its entries say.
 
-use super::place::{Place, Places, contract};
 use super::Model;
+use super::place::{Place, Places, contract};
 use crate::MAX_ORDER;
 use crate::manifold::Square;
 use rayon::prelude::*;
@@ -56,8 +56,7 @@ impl Prior {
             out[..rank].copy_from_slice(factor.row(index));
             out[rank] = biases.map_or(0.0, |biases| biases[index]);
         };
-        let known: Vec<usize> =
-            (0..factor.rows()).filter(|&index| model.knows(mode, index as u32)).collect();
+        let known: Vec<usize> = (0..factor.rows()).filter(|&index| model.knows(mode, index as u32)).collect();
         let count = known.len().max(1) as f64;
         let (mut mean, mut row) = (vec![0.0; width], vec![0.0; width]);
         for &index in &known {
@@ -86,7 +85,13 @@ impl Prior {
     }
 
     /// The row and the bias of an id with these entries.
-    pub fn solve(&self, model: &Model, places: &Places<'_>, first: u32, entries: &[FoldEntry]) -> (Vec<f64>, f64) {
+    pub fn solve(
+        &self,
+        model: &Model,
+        places: &Places<'_>,
+        first: u32,
+        entries: &[FoldEntry],
+    ) -> (Vec<f64>, f64) {
         let width = self.mean.len();
         let rank = width - 1;
         let order = model.point.order();

@@ -16,8 +16,8 @@ mod recommend;
 mod resolve;
 mod seen;
 
-pub(crate) use bias::{BiasAbout, read_biases, write_biases};
 pub use answer::{AnswerOptions, Answered, predict_file};
+pub(crate) use bias::{BiasAbout, read_biases, write_biases};
 pub use bias::{Biases, TimeBias};
 pub use entries::{EntryRow, read_entries};
 pub use evaluate::{Evaluation, evaluate_file, evaluate_split};
@@ -29,7 +29,7 @@ pub use place::{Place, Places};
 pub use predict::Prediction;
 pub use rank_metrics::{RankMetrics, RankQuestion, rank_metrics};
 pub use ranking::{Ranked, Ranking};
-pub use recommend::{Recommended, RecommendOptions, recommend};
+pub use recommend::{RecommendOptions, Recommended, recommend};
 pub use resolve::{Found, ModeIds};
 pub use seen::{Entries, Observed};
 

@@ -121,7 +121,9 @@ impl<'m> Places<'m> {
         let time = self.model.biases.as_ref().and_then(|biases| biases.time.as_ref());
         match (of, clock, time) {
             (Place::Index(id), Place::Index(now), Some(time)) => time_value(time, id, now),
-            (Place::Average, Place::Index(now), _) => self.by_clock.as_ref().map_or(0.0, |by| by[now as usize]),
+            (Place::Average, Place::Index(now), _) => {
+                self.by_clock.as_ref().map_or(0.0, |by| by[now as usize])
+            }
             (Place::Index(id), Place::Average, _) => self.by_id.as_ref().map_or(0.0, |by| by[id as usize]),
             (Place::Average, Place::Average, Some(time)) => self.by_id.as_ref().map_or(0.0, |by| {
                 let ids = (0..by.len()).filter(|&id| self.model.knows(time.of, id as u32));
@@ -147,7 +149,8 @@ impl<'m> Places<'m> {
         }
         let base = match &self.model.biases {
             Some(biases) => {
-                let sum = (0..places.len()).fold(biases.mean, |sum, mode| sum + self.bias(mode, settled[mode]));
+                let sum =
+                    (0..places.len()).fold(biases.mean, |sum, mode| sum + self.bias(mode, settled[mode]));
                 match &biases.time {
                     Some(time) => sum + self.time_bias(settled[time.of], settled[time.clock]),
                     None => sum,

@@ -123,8 +123,7 @@ mod tests {
 
     #[test]
     fn figures_of_a_known_case() {
-        let best: Vec<Ranked> =
-            [7, 3, 9, 1].map(|index| Ranked { index, value: 0.0, known: true }).into();
+        let best: Vec<Ranked> = [7, 3, 9, 1].map(|index| Ranked { index, value: 0.0, known: true }).into();
         let mut sums = RankMetrics::default();
         sums.add(&best, &[1, 7, 20], 4);
         sums.add(&best, &[], 4);

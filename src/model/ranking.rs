@@ -155,7 +155,8 @@ impl<'p, 'm> Ranking<'p, 'm> {
         left_out: impl Fn(u32) -> &'s [u32] + Sync,
     ) -> Vec<Vec<Ranked>> {
         let tiles: Vec<u32> = ids.clone().step_by(TILE_IDS).collect();
-        let tile = |&first: &u32| self.best_of_tile(first..ids.end.min(first + TILE_IDS as u32), most, &left_out);
+        let tile =
+            |&first: &u32| self.best_of_tile(first..ids.end.min(first + TILE_IDS as u32), most, &left_out);
         tiles.par_iter().map(tile).collect::<Vec<_>>().into_iter().flatten().collect()
     }
 

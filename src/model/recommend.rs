@@ -2,7 +2,7 @@
 
 use super::ranking::{Ranked, Ranking};
 use super::seen::{Entries, Observed};
-use super::{Model, ModeIds, Place, Places};
+use super::{ModeIds, Model, Place, Places};
 use crate::control::{Control, Unit};
 use crate::error::{Error, Result};
 use crate::storage::RealDisk;
@@ -70,7 +70,8 @@ pub fn recommend(model: &Model, options: &RecommendOptions<'_>, control: &Contro
     fields.push(Field::new("known", DataType::Boolean, false));
     let schema = Arc::new(Schema::new(fields));
     let disk = RealDisk;
-    let mut writer = TableWriter::create(&disk, options.output.as_deref(), options.force, Arc::clone(&schema))?;
+    let mut writer =
+        TableWriter::create(&disk, options.output.as_deref(), options.force, Arc::clone(&schema))?;
     let dim = each.map_or(1, |each| ids[each].dim());
     let ranges = match &options.observed {
         Some(observed) if each.is_some() => observed.ranges(dim)?,

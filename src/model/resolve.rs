@@ -1,6 +1,6 @@
 //! From the cell of a question to an index: ids by their label, times by their bin.
 
-use super::{Model, ModeLookup};
+use super::{ModeLookup, Model};
 use crate::error::Result;
 use crate::ingest::number::{format_time, parse_number, parse_time};
 use crate::shard::{Bins, Labels, ModeKind};
@@ -149,7 +149,8 @@ impl ModeIds {
             }
             edits(&wanted, &label)
         };
-        let found = least(0..self.dim, |index| Some(close(index)).filter(|&d| d <= bound).unwrap_or(u64::MAX));
+        let found =
+            least(0..self.dim, |index| Some(close(index)).filter(|&d| d <= bound).unwrap_or(u64::MAX));
         found.into_iter().map(|index| self.label(index)).collect()
     }
 }

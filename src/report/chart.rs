@@ -50,7 +50,10 @@ impl Scale {
                 power => format!("1e{power}"),
             },
             Scale::Log => short(10f64.powf(x)),
-            Scale::Date => crate::ingest::number::format_time(x).chars().take(10).collect(),
+            Scale::Date => {
+                let date: String = crate::ingest::number::format_time(x).chars().take(10).collect();
+                date.strip_suffix("-01").map_or(date.clone(), str::to_string)
+            }
             Scale::Bytes => crate::units::size(x.max(0.0) as u64),
             Scale::Seconds if x.abs() < 1.0 => format!("{} ms", short(x * 1e3)),
             Scale::Seconds => format!("{} s", short(x)),
@@ -207,10 +210,7 @@ fn themed(svg: String) -> String {
     svg
 }
 
-fn mesh<'s>(
-    chart: &mut ChartContext<'_, SVGBackend<'s>, Cartesian2d<Axis, Axis>>,
-    axes: &Axes<'_>,
-) -> Drawn {
+fn mesh<'s>(chart: &mut ChartContext<'_, SVGBackend<'s>, Cartesian2d<Axis, Axis>>, axes: &Axes<'_>) -> Drawn {
     let font = ("sans-serif", 12).into_font().color(&TEXT);
     chart
         .configure_mesh()
@@ -270,18 +270,14 @@ impl Ranged for Axis {
         if let Some(names) = &self.names {
             return (0..names.len()).map(|at| at as f64).collect();
         }
-        let (least, most) = self.range;
-        let count = hint.max_num_points().clamp(2, 12) as f64;
-        let raw = (most - least) / count;
-        // The least of 1, 2, 5 times a power of ten that leaves few enough.
-        let power = 10f64.powf(raw.log10().floor());
-        let step = [1.0, 2.0, 5.0, 10.0].map(|n| n * power).into_iter().find(|step| *step >= raw);
-        let mut step = step.unwrap_or(power * 10.0);
-        if self.scale == Scale::Integer || self.scale == Scale::Log && most - least > 2.0 {
-            step = step.max(1.0).round();
+        let count = hint.max_num_points().clamp(2, 12);
+        match self.scale {
+            Scale::Date => super::ticks::dates(self.range, count),
+            Scale::Log => super::ticks::logarithms(self.range, count),
+            Scale::Bytes => super::ticks::bytes(self.range, count),
+            Scale::Integer => super::ticks::plain(self.range, count, 1.0),
+            Scale::Number | Scale::Seconds => super::ticks::plain(self.range, count, 0.0),
         }
-        let first = (least / step).ceil() as i64;
-        (first..).map(|n| n as f64 * step).take_while(|x| *x <= most).take(20).collect()
     }
 
     fn range(&self) -> std::ops::Range<f64> {

@@ -30,19 +30,17 @@ pub fn periodogram(points: &[(f64, f64, f64)], step: f64) -> Option<Periodogram>
     let (mean_t, mean_y) = (mean(&|point| point.0), mean(&|point| point.1));
     let spread = mean(&|point| (point.0 - mean_t).powi(2));
     let slope = mean(&|point| (point.0 - mean_t) * (point.1 - mean_y)) / spread;
-    let rest: Vec<(f64, f64, f64)> = points
-        .iter()
-        .map(|&(t, y, w)| (t - mean_t, y - mean_y - slope * (t - mean_t), w / total))
-        .collect();
+    let rest: Vec<(f64, f64, f64)> =
+        points.iter().map(|&(t, y, w)| (t - mean_t, y - mean_y - slope * (t - mean_t), w / total)).collect();
     let variance: f64 = rest.iter().map(|(_, y, w)| w * y * y).sum();
     if variance.is_nan() || variance <= 0.0 || !total.is_finite() {
         return None;
     }
-    // Four frequencies per independent one, so that no peak falls between two.
-    let highest = (span / step * 2.0) as usize;
+    // Twelve frequencies per independent one, so that a peak's place is known to a few percent.
+    let highest = (span / step * 6.0) as usize;
     let mut power = Vec::with_capacity(highest);
-    for number in 8..=highest {
-        let frequency = number as f64 / (4.0 * span);
+    for number in 24..=highest {
+        let frequency = number as f64 / (12.0 * span);
         power.push((1.0 / frequency, explained(&rest, frequency) / variance));
     }
     let best = power.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1))?;

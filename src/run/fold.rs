@@ -15,7 +15,7 @@ use crate::control::{Control, Unit};
 use crate::convert::{ConvertOptions, Duplicates, SplitRule, convert_entries};
 use crate::error::{Error, IoContext, Result};
 use crate::ingest::source::is_stdin;
-use crate::model::{FoldEntry, Found, Model, ModeIds, Prior, fold_rows, read_entries, sort_ids};
+use crate::model::{FoldEntry, Found, ModeIds, Model, Prior, fold_rows, read_entries, sort_ids};
 use crate::shard::{Dataset, Split};
 use crate::storage::{RealDisk, Staging, make_dir, write_atomic};
 use std::collections::HashSet;
@@ -60,13 +60,20 @@ pub struct Folded {
 }
 
 /// Reads new entries, finds the rows of their ids in one mode, and writes a run with them.
-pub fn fold_in(run: &Path, new: &Path, output: &Path, options: &FoldOptions, control: &Control) -> Result<Folded> {
+pub fn fold_in(
+    run: &Path,
+    new: &Path,
+    output: &Path,
+    options: &FoldOptions,
+    control: &Control,
+) -> Result<Folded> {
     if is_stdin(new) {
         return Err(Error::request("fold-in reads its file twice: save standard input to a file first"));
     }
     if output.join(config::FILE).is_file() || output.symlink_metadata().is_err() {
         // A run, or nothing: these may be replaced.
-    } else if std::fs::read_dir(output).is_ok_and(|mut entries| entries.next().is_some()) || output.is_file() {
+    } else if std::fs::read_dir(output).is_ok_and(|mut entries| entries.next().is_some()) || output.is_file()
+    {
         let what = "--force replaces runs only, and this is none: choose another name";
         return Err(Error::input(output, what));
     }
@@ -196,7 +203,8 @@ fn collect(
 ) -> Result<()> {
     let names: Vec<String> = ids.iter().map(|mode| mode.name().to_string()).collect();
     let dims: Vec<u32> = model.point.factors.iter().map(|factor| factor.rows() as u32).collect();
-    let positions: std::collections::HashMap<&str, u32> = added.iter().map(String::as_str).zip(before..).collect();
+    let positions: std::collections::HashMap<&str, u32> =
+        added.iter().map(String::as_str).zip(before..).collect();
     let convert = ConvertOptions {
         split: SplitRule::Shares([1.0, 0.0, 0.0]),
         duplicates: Duplicates::Last,

@@ -63,7 +63,8 @@ pub fn resume(
 ) -> Result<Outcome> {
     let mut config = Config::read(run.path())?;
     if !config.added.is_empty() {
-        let what = "rows were folded into this run, so it cannot go on: complete the data with the new entries";
+        let what =
+            "rows were folded into this run, so it cannot go on: complete the data with the new entries";
         return Err(Error::input(run.path(), what));
     }
     change(&mut config.solver);

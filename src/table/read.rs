@@ -1,10 +1,10 @@
 //! Reads a table of any width in batches: delimited text or Parquet, plain or compressed.
 
+use super::parts::Parts;
 use crate::control::Control;
 use crate::error::{Error, IoContext, Result};
 use crate::ingest::dialect::{self, Delimiter, DialectRequest};
 use crate::ingest::parquet;
-use super::parts::Parts;
 use crate::ingest::source::{self, BytesRead, display_name, is_stdin};
 use arrow_array::builder::StringBuilder;
 use arrow_array::{ArrayRef, RecordBatch};
@@ -183,13 +183,14 @@ impl Table {
                 while !rows.full() {
                     let line = reader.position().line();
                     since.set(0);
-                    let more = reader.read_byte_record(&mut record).map_err(|error| match error.into_kind() {
-                        csv::ErrorKind::Io(error) if error.to_string().starts_with("a row is longer") => {
-                            Error::Row { file: self.path.clone(), line, what: error.to_string() }
-                        }
-                        csv::ErrorKind::Io(error) => source::read_error(&self.path, error),
-                        other => Error::Row { file: self.path.clone(), line, what: format!("{other:?}") },
-                    })?;
+                    let more =
+                        reader.read_byte_record(&mut record).map_err(|error| match error.into_kind() {
+                            csv::ErrorKind::Io(error) if error.to_string().starts_with("a row is longer") => {
+                                Error::Row { file: self.path.clone(), line, what: error.to_string() }
+                            }
+                            csv::ErrorKind::Io(error) => source::read_error(&self.path, error),
+                            other => Error::Row { file: self.path.clone(), line, what: format!("{other:?}") },
+                        })?;
                     if !more {
                         break;
                     }

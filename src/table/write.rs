@@ -197,7 +197,9 @@ impl<'d> TableWriter<'d> {
     pub fn finish(self) -> Result<u64> {
         let TableWriter { path, output, rows, closed, .. } = self;
         let sink = match output {
-            Output::Parquet(writer) => writer.into_inner().map_err(io::Error::from).context("write", &path)?,
+            Output::Parquet(writer) => {
+                writer.into_inner().map_err(io::Error::from).context("write", &path)?
+            }
             Output::Text(writer) => match writer.into_inner() {
                 Ok(sink) => sink,
                 Err(error) if closed || error.error().kind() == io::ErrorKind::BrokenPipe => {

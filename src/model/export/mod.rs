@@ -13,7 +13,7 @@
 
 mod npy;
 
-use super::{Model, ModeIds};
+use super::{ModeIds, Model};
 use crate::error::{Error, IoContext, Result};
 use crate::storage::{Disk, Staging, write_atomic};
 use crate::table::{TableWriter, labels_array};

@@ -2,7 +2,7 @@
 
 use super::{biases_of, first_of};
 use crate::error::Result;
-use crate::model::{Model, ModeIds};
+use crate::model::{ModeIds, Model};
 use crate::storage::{AtomicFile, Disk};
 use std::path::Path;
 
