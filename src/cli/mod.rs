@@ -5,6 +5,7 @@ mod convert;
 mod evaluate;
 mod inspect;
 mod progress;
+mod recipe;
 mod resume;
 mod synth;
 mod verify;
