@@ -34,6 +34,8 @@ pub enum Move {
     Free(usize),
     /// Higher ranks of these modes.
     Grow(Vec<usize>),
+    /// The same with more penalty, where it did not help alone.
+    GrowStronger(Vec<usize>),
 }
 
 /// A stage that has ended.
@@ -62,6 +64,8 @@ pub struct Plan {
     pub began: usize,
     /// The best validation MSE of the stage, and its iteration.
     pub best: Option<(f64, usize)>,
+    /// The newest costs of the stage.
+    pub costs: Vec<f64>,
     /// The stage that trials start from, and its validation MSE.
     pub accepted: Option<(Stage, f64)>,
     /// What was tried and did not help since the accepted stage's structure last changed.
@@ -77,15 +81,18 @@ pub struct Plan {
 }
 
 /// The penalty changes by this factor.
-const LADDER: f64 = 1.5;
+const LADDER: f64 = 1.4;
 /// A higher rank or another free mode must lower the validation MSE by this share: less is noise.
 pub const WORTH: f64 = 2e-4;
 /// The plain method stays where its error is at most this share of that of biases alone.
 const LOW_RANK: f64 = 0.25;
 /// Ranks that a small model begins with.
 const FIRST_RANK: usize = 4;
-/// A stage ends when validation has not improved for this many iterations.
+/// A stage ends when validation has not improved for this many iterations and the cost hardly
+/// falls any more, or after twice as many in any case.
 const STAGE_PATIENCE: usize = 5;
+/// The cost hardly falls any more when it has fallen by less than this share meanwhile.
+const SETTLED: f64 = 1e-3;
 /// The share by which validation must improve to count within a stage.
 const STAGE_GAIN: f64 = 5e-5;
 
@@ -103,6 +110,7 @@ impl Plan {
             change: Move::Plain,
             began: 0,
             best: None,
+            costs: Vec::new(),
             accepted: None,
             failed: Vec::new(),
             tried: Vec::new(),
@@ -132,7 +140,11 @@ impl Plan {
     }
 
     /// Takes note of an iteration.
-    pub fn observe(&mut self, iteration: usize, validation_mse: Option<f64>) {
+    pub fn observe(&mut self, iteration: usize, cost: f64, validation_mse: Option<f64>) {
+        if self.costs.len() > STAGE_PATIENCE {
+            self.costs.remove(0);
+        }
+        self.costs.push(cost);
         let Some(mse) = validation_mse else { return };
         match self.best {
             Some((best, _)) if mse >= best * (1.0 - STAGE_GAIN) => {
@@ -147,12 +159,18 @@ impl Plan {
 
     /// Whether the present stage has ended. The plain one ends by the user's patience, and so does
     /// a stage that nothing can follow.
-    pub fn stage_over(&self, iteration: usize, stuck: bool, patience: usize, decides: bool) -> bool {
+    pub fn stage_over(&self, iteration: usize, stuck: bool, patience: usize) -> bool {
         let stale = |patience: usize| {
             patience > 0 && self.best.is_some_and(|(_, at)| iteration - at.max(self.began) >= patience)
         };
-        let limit = if self.change == Move::Plain || !decides { patience } else { STAGE_PATIENCE.min(patience.max(1)) };
-        stuck || stale(limit)
+        if self.change == Move::Plain {
+            return stuck || stale(patience);
+        }
+        let settled = match (self.costs.first(), self.costs.last()) {
+            (Some(first), Some(last)) => self.costs.len() > STAGE_PATIENCE && first - last < SETTLED * last,
+            _ => false,
+        };
+        stuck || settled && stale(STAGE_PATIENCE) || stale(patience.max(2 * STAGE_PATIENCE))
     }
 
     /// Ends the stage: whether it helped, and what comes next. `None` where nothing does.
@@ -167,7 +185,7 @@ impl Plan {
         let mse = self.best.map_or(f64::MAX, |(mse, _)| mse);
         let before = self.accepted.as_ref().map(|(_, mse)| *mse);
         let share = match self.change {
-            Move::Free(_) | Move::Grow(_) => 1.0 - WORTH,
+            Move::Free(_) | Move::Grow(_) | Move::GrowStronger(_) => 1.0 - WORTH,
             _ => 1.0,
         };
         let kept = self.change != Move::Plain && before.is_none_or(|before| mse < before * share);
@@ -190,7 +208,7 @@ impl Plan {
             self.accepted = Some((self.stage.clone(), mse));
             match self.change {
                 // What did not help a smaller model may help a larger one.
-                Move::Free(_) | Move::Grow(_) => self.failed.clear(),
+                Move::Free(_) | Move::Grow(_) | Move::GrowStronger(_) => self.failed.clear(),
                 // There is no way back up the ladder to where it came from.
                 Move::Weaker => self.failed.push(Move::Stronger),
                 Move::Stronger => self.failed.push(Move::Weaker),
@@ -214,7 +232,11 @@ impl Plan {
         }
         if recipe.grow {
             moves.extend((0..bound.len()).filter(|&mode| stage.held[mode] && bound[mode] > 1).map(Move::Free));
-            moves.extend(growths(stage, bound));
+            let growths = growths(stage, bound);
+            moves.extend(growths.iter().cloned().map(Move::Grow));
+            if recipe.penalty == PenaltyChoice::Auto {
+                moves.extend(growths.into_iter().map(Move::GrowStronger));
+            }
         }
         moves.into_iter().filter(fresh).find_map(|change| {
             let mut stage = stage.clone();
@@ -225,7 +247,10 @@ impl Plan {
                     stage.held[*mode] = false;
                     stage.ranks[*mode] = 2.min(bound[*mode]);
                 }
-                Move::Grow(modes) => {
+                Move::Grow(modes) | Move::GrowStronger(modes) => {
+                    if matches!(change, Move::GrowStronger(_)) {
+                        stage.lambda *= LADDER;
+                    }
                     modes.iter().for_each(|&mode| stage.ranks[mode] = grown(stage.ranks[mode], bound[mode]));
                 }
                 Move::Plain | Move::Begin => return None,
@@ -242,15 +267,15 @@ fn grown(rank: usize, bound: usize) -> usize {
 
 /// The free modes with room to grow: those with the largest rank together, because neither can
 /// grow alone past the product of the others, and every other on its own.
-fn growths(stage: &Stage, bound: &[usize]) -> Vec<Move> {
+fn growths(stage: &Stage, bound: &[usize]) -> Vec<Vec<usize>> {
     let room = |mode: usize| !stage.held[mode] && stage.ranks[mode] < bound[mode];
     let most = stage.ranks.iter().copied().max().unwrap_or(1);
     let together: Vec<usize> =
         (0..bound.len()).filter(|&mode| room(mode) && stage.ranks[mode] == most).collect();
-    let mut moves: Vec<Move> =
-        (0..bound.len()).filter(|&mode| room(mode) && stage.ranks[mode] < most).map(|m| Move::Grow(vec![m])).collect();
+    let mut moves: Vec<Vec<usize>> =
+        (0..bound.len()).filter(|&mode| room(mode) && stage.ranks[mode] < most).map(|mode| vec![mode]).collect();
     if !together.is_empty() {
-        moves.push(Move::Grow(together));
+        moves.push(together);
     }
     moves
 }

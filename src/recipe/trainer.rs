@@ -2,7 +2,7 @@
 
 use super::grow::{self, enlarge, seed_point};
 use super::plan::{Move, Plan, Stage};
-use super::settings::{BiasChoice, Recipe};
+use super::settings::{BiasChoice, Recipe, main_modes};
 use crate::control::Control;
 use crate::error::Result;
 use crate::manifold::Point;
@@ -14,6 +14,10 @@ use crate::solver::{Beta, Objective, Options, Solver, State, StoppedBy};
 
 /// Biases are fitted anew after this many iterations.
 const REFIT_EVERY: usize = 4;
+/// The penalty to begin with is this times sigma sqrt((n_1 + n_2) / m), about the norm of the gradient
+/// of pure noise of standard deviation sigma over m entries of n_1 x n_2 rows: a smaller one would
+/// fit noise in every direction.
+const USUAL: f64 = 0.75;
 /// The nuclear norm's smoothing, beside the variance of the values.
 const SMOOTHING: f64 = 1e-8;
 
@@ -156,13 +160,13 @@ impl Trainer {
         let mut plan = Plan::new(setup.ranks);
         plan.biases_mse = biases_mse;
         let rows: f64 = counts.as_ref().map_or(0.0, |counts: &Counts| {
-            super::settings::main_modes(&dims)
+            main_modes(&dims)
                 .iter()
                 .map(|&mode| counts.modes[mode].iter().filter(|&&n| n > 0).count() as f64)
                 .sum()
         });
         let left = biases_mse.unwrap_or(variance);
-        plan.usual_lambda = (left * rows / manifest.train.entries.max(1) as f64).sqrt();
+        plan.usual_lambda = USUAL * (left * rows / manifest.train.entries.max(1) as f64).sqrt();
         let probe = setup.probe && recipe.decides() && recipe.bias == BiasChoice::Auto;
         let plain_first = recipe.is_plain() || probe;
         extra.biases = fitted;
@@ -198,7 +202,7 @@ impl Trainer {
         }
         trainer.note_best();
         let last = trainer.state.last;
-        trainer.extra.plan.observe(last.iteration, last.validation_mse);
+        trainer.extra.plan.observe(last.iteration, last.cost, last.validation_mse);
         Ok(trainer)
     }
 
@@ -269,7 +273,7 @@ impl Trainer {
     pub fn iterate(&mut self) -> Result<bool> {
         let iteration = self.state.last.iteration;
         if !self.is_simple()
-            && self.extra.plan.stage_over(iteration, self.ended(), self.options.patience, self.recipe.decides())
+            && self.extra.plan.stage_over(iteration, self.ended(), self.options.patience)
         {
             self.next_stage()?;
             return Ok(false);
@@ -283,7 +287,7 @@ impl Trainer {
         if went {
             self.note_best();
             let last = self.state.last;
-            self.extra.plan.observe(last.iteration, last.validation_mse);
+            self.extra.plan.observe(last.iteration, last.cost, last.validation_mse);
         }
         Ok(went)
     }
@@ -348,7 +352,7 @@ impl Trainer {
                     }
                     None => {
                         let point = seed_point(&self.dims, &coordinates);
-                        (point, stage.held.iter().map(|&held| usize::from(held)).collect())
+                        (point, first_columns(&self.dims, &stage.ranks))
                     }
                 };
                 let seed = self.seed.wrapping_add(iteration as u64);
@@ -379,6 +383,7 @@ impl Trainer {
         let plan = &mut self.extra.plan;
         plan.began = iteration;
         plan.best = None;
+        plan.costs.clear();
         plan.stage = stage;
         plan.change = change;
         Ok(())
@@ -464,6 +469,13 @@ fn variance(dataset: &Dataset) -> f64 {
     (values.sum_of_squares / entries - (values.sum / entries).powi(2)).max(f64::MIN_POSITIVE)
 }
 
+/// How many columns of a first model are the constant one: one in every mode but the two largest,
+/// so that what these have in common does not depend on the others from the start.
+fn first_columns(dims: &[usize], ranks: &[usize]) -> Vec<usize> {
+    let main = main_modes(dims);
+    (0..dims.len()).map(|mode| usize::from(!main.contains(&mode) || ranks[mode] == 1)).collect()
+}
+
 /// No state yet.
 fn empty_state() -> State {
     let point = Point::zeros(&[1, 1], &[1, 1]);
@@ -502,9 +514,10 @@ impl std::fmt::Display for super::plan::Tried {
             Move::Weaker => "less penalty".to_string(),
             Move::Stronger => "more penalty".into(),
             Move::Free(mode) => format!("mode {} set free", mode + 1),
-            Move::Grow(modes) => {
+            Move::Grow(modes) | Move::GrowStronger(modes) => {
                 let modes: Vec<String> = modes.iter().map(|mode| (mode + 1).to_string()).collect();
-                format!("a higher rank of mode {}", modes.join(" and "))
+                let more = if matches!(self.change, Move::Grow(_)) { "" } else { " with more penalty" };
+                format!("a higher rank of mode {}{more}", modes.join(" and "))
             }
         };
         let ranks: Vec<String> = self.stage.ranks.iter().map(usize::to_string).collect();
