@@ -45,6 +45,7 @@
 //! | [`objective`] | what is the cost, its gradient, the length of a step? Joins the three above |
 //! | [`manifold`] | what is a point, a tangent vector, a step, on the set of Tucker tensors? |
 //! | [`solver`] | where to go next, and when to stop? |
+//! | [`recipe`] | which biases, how much penalty, how high a rank? Validation decides |
 //! | [`checkpoint`] | how does a run survive? |
 //! | [`run`] | what is in a run's directory? Joins solver, objective, checkpoint and log |
 //! | [`model`] | what does the completed tensor say? |
@@ -67,6 +68,7 @@ pub mod kernel;
 pub mod manifold;
 pub mod model;
 pub mod objective;
+pub mod recipe;
 pub mod reduce;
 pub mod report;
 pub mod run;

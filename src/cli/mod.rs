@@ -10,6 +10,7 @@ mod inspect;
 mod man;
 mod predict;
 mod progress;
+mod recipe;
 mod recommend;
 mod report;
 mod resume;

@@ -137,10 +137,12 @@ mod tests {
             let found = model.predict(&[first, Some(1), Some(5)]);
             assert_eq!((found.value, found.known), (2.125, false));
         }
+        let folder = tempfile::tempdir().unwrap();
         let held = write_and_read(folder.path(), Some(&biases()), &[false, false, true]);
         assert!(held.predict(&[Some(0), Some(1), None]).known);
         assert!(held.predict(&[Some(0), Some(1), Some(1)]).known);
         assert!(!held.predict(&[None, Some(1), Some(1)]).known);
+        let folder = tempfile::tempdir().unwrap();
         let plain = write_and_read(folder.path(), None, &[]);
         let found = plain.predict(&[None, Some(1), Some(5)]);
         assert_eq!((Some(found.value), found.known), (plain.about.mean, false));

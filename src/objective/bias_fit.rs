@@ -24,7 +24,7 @@ pub struct Counts {
 /// over that between indices, in entries. A bias is the sum of residuals over n + damping.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Damping {
-    /// Per mode; infinite for a mode whose indices do not differ.
+    /// Per mode; the largest number for a mode whose indices do not differ.
     pub modes: Vec<f64>,
     /// Of the time bias.
     pub time: f64,
@@ -116,7 +116,7 @@ pub fn fit(
         *values = vec![0.0; counts.len()];
     }
     biases.time = time;
-    let mut damping = Damping { modes: vec![f64::INFINITY; order], time: f64::INFINITY };
+    let mut damping = Damping { modes: vec![f64::MAX; order], time: f64::MAX };
     // The mode with the most indices last in name, first in effect: it has the most to say.
     let mut modes: Vec<usize> = (0..order).collect();
     modes.sort_by_key(|&mode| (std::cmp::Reverse(counts.modes[mode].len()), mode));
@@ -199,7 +199,7 @@ fn estimate(sums: &[f64], counts: &[u32], squares: f64) -> f64 {
     }
     let within = (squares - between).max(0.0) / (entries - groups).max(1.0);
     let variance = (between - groups * within) / entries.max(1.0);
-    if variance > 0.0 { within / variance } else { f64::INFINITY }
+    if variance > 0.0 { within / variance } else { f64::MAX }
 }
 
 fn step(biases: &mut [f64], sums: &[f64], counts: &[u32], damping: f64, length: f64) {

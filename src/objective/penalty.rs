@@ -157,7 +157,7 @@ mod tests {
             let h = 1e-5;
             let difference = penalty.value(&moved(&g, h, &xi)) - penalty.value(&moved(&g, -h, &xi));
             let (numeric, exact) = (difference / (2.0 * h), gradient.dot(&xi));
-            assert!((numeric / exact - 1.0).abs() < 1e-8, "{numeric} {exact}");
+            assert!((numeric / exact - 1.0).abs() < 1e-6, "{numeric} {exact}");
         }
     }
 

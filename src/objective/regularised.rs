@@ -24,6 +24,8 @@ pub struct Regularised {
     pub held: Vec<bool>,
     /// Where predictions are clipped before they are compared with validation entries.
     pub range: Option<(f64, f64)>,
+    /// What the newest look at the validation entries has found.
+    pub last_validation: Option<Scored>,
     /// Room for a point and a direction in the model's own factors.
     room: Option<(Point, Tangent)>,
 }
@@ -32,7 +34,7 @@ impl Regularised {
     /// The plain objective.
     pub fn new(data: Streamed) -> Self {
         let (coordinates, penalty) = (None, Penalty::none());
-        Regularised { data, coordinates, penalty, held: Vec::new(), range: None, room: None }
+        Regularised { data, coordinates, penalty, held: Vec::new(), range: None, last_validation: None, room: None }
     }
 
     /// The model's own factors of a point of the search space.
@@ -136,6 +138,7 @@ impl Objective for Regularised {
             None => self.score(stream, point)?,
             Some(_) => self.score(stream, &self.model(point))?,
         };
+        self.last_validation = Some(scored);
         Ok(scored.known_mse())
     }
 }

@@ -106,6 +106,15 @@ impl Needs {
         Needs { copy, copies, lane, lanes, constant }
     }
 
+    /// For a run with biases, smoothed coordinates and trials: a copy to go back to, the model's
+    /// own factors of a point and a direction, a point that grows; and for every index biases,
+    /// counts, scales, and a sum per lane.
+    pub fn with_recipe(self, dataset: &Dataset) -> Self {
+        let rows: u64 = dataset.manifest().modes.iter().map(|mode| u64::from(mode.dim)).sum();
+        let constant = self.constant + rows * (8 * self.lanes + 64);
+        Needs { copies: self.copies + 4, constant, ..self }
+    }
+
     /// With this many lane buffers.
     pub fn total(&self, buffers: u64) -> u64 {
         self.copy * self.copies + self.lane * buffers + self.constant
@@ -171,13 +180,24 @@ impl Streamed {
     /// Opens the train and validation entries of a dataset for models of the given ranks (in the
     /// user's order), with as many lane buffers as the budget allows.
     pub fn open(dataset: &Dataset, ranks: &[usize], budget: &Budget, access: Option<Access>) -> Result<Self> {
+        Self::open_for(dataset, ranks, budget, access, |needs| needs)
+    }
+
+    /// The same where more than the plain method's memory is needed.
+    pub fn open_for(
+        dataset: &Dataset,
+        ranks: &[usize],
+        budget: &Budget,
+        access: Option<Access>,
+        change: impl FnOnce(Needs) -> Needs,
+    ) -> Result<Self> {
         let manifest = dataset.manifest();
         let train = Stream::open(dataset, Split::Train, access)?;
         let validation = match manifest.validation.entries {
             0 => None,
             _ => Some(Stream::open(dataset, Split::Validation, access)?),
         };
-        let needs = Needs::of(dataset, ranks, Some(train.access()), rayon::current_num_threads());
+        let needs = change(Needs::of(dataset, ranks, Some(train.access()), rayon::current_num_threads()));
         let buffers = needs.buffers(budget.total())?;
         let memory = budget.reserve(needs.total(buffers), "the run")?;
         let mode_order = manifest.mode_order.clone();

@@ -3,6 +3,7 @@
 use super::directory::RunDirectory;
 use crate::error::{Error, IoContext, Result};
 use crate::shard::{Dataset, Manifest, Split};
+use crate::recipe::Recipe;
 use crate::solver::Options;
 use crate::storage::{Disk, write_atomic};
 use serde::{Deserialize, Serialize};
@@ -55,6 +56,13 @@ pub struct Config {
     pub init: Init,
     /// The metric.
     pub geometry: GeometryKind,
+    /// Biases, penalty, growth of the rank; the paper's method in files from before there was a
+    /// choice.
+    #[serde(default)]
+    pub recipe: Recipe,
+    /// Whether `rank` is only a bound that was found from counts.
+    #[serde(default)]
+    pub rank_auto: bool,
     /// The solver's options.
     pub solver: Options,
 }
@@ -74,6 +82,8 @@ impl Config {
             seed: 1,
             init: Init::Scaled,
             geometry: GeometryKind::default(),
+            recipe: Recipe::usual(dataset.manifest()),
+            rank_auto: false,
             solver: Options::default(),
         }
     }
@@ -84,6 +94,13 @@ impl Config {
         let mut meaning = serde_json::to_value(self).unwrap_or_default();
         if let Some(fields) = meaning.as_object_mut() {
             fields.remove("dataset");
+            // As in files from before there was a choice.
+            if self.recipe == Recipe::plain() {
+                fields.remove("recipe");
+            }
+            if !self.rank_auto {
+                fields.remove("rank_auto");
+            }
         }
         if let Some(solver) = meaning["solver"].as_object_mut() {
             for limit in ["tolerance", "gradient_tolerance", "max_iterations", "patience"] {

@@ -1,6 +1,7 @@
 //! Measures tenfill: `cargo run --release -p tenfill-bench -- SUBCOMMAND`. One file per subcommand.
 
 mod convert;
+mod export;
 mod instances;
 mod kernels;
 mod measure;
@@ -20,6 +21,7 @@ enum Command {
     Convert(convert::Arguments),
     Kernels(kernels::Arguments),
     Instances(instances::Arguments),
+    Export(export::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -27,6 +29,7 @@ fn main() -> ExitCode {
         Command::Convert(arguments) => convert::run(&arguments),
         Command::Kernels(arguments) => kernels::run(&arguments),
         Command::Instances(arguments) => instances::run(&arguments),
+        Command::Export(arguments) => export::run(&arguments),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
