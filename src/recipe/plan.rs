@@ -231,7 +231,8 @@ impl Plan {
             moves.extend([Move::Weaker, Move::Stronger]);
         }
         if recipe.grow {
-            moves.extend((0..bound.len()).filter(|&mode| stage.held[mode] && bound[mode] > 1).map(Move::Free));
+            moves
+                .extend((0..bound.len()).filter(|&mode| stage.held[mode] && bound[mode] > 1).map(Move::Free));
             let growths = growths(stage, bound);
             moves.extend(growths.iter().cloned().map(Move::Grow));
             if recipe.penalty == PenaltyChoice::Auto {
@@ -272,8 +273,10 @@ fn growths(stage: &Stage, bound: &[usize]) -> Vec<Vec<usize>> {
     let most = stage.ranks.iter().copied().max().unwrap_or(1);
     let together: Vec<usize> =
         (0..bound.len()).filter(|&mode| room(mode) && stage.ranks[mode] == most).collect();
-    let mut moves: Vec<Vec<usize>> =
-        (0..bound.len()).filter(|&mode| room(mode) && stage.ranks[mode] < most).map(|mode| vec![mode]).collect();
+    let mut moves: Vec<Vec<usize>> = (0..bound.len())
+        .filter(|&mode| room(mode) && stage.ranks[mode] < most)
+        .map(|mode| vec![mode])
+        .collect();
     if !together.is_empty() {
         moves.push(together);
     }

@@ -149,7 +149,8 @@ impl Trainer {
                         say(biases_mse)
                     ));
                     if mean_mse < biases_mse {
-                        (extra.bias, biases_mse, fitted) = (BiasChoice::Mean, mean_mse, objective.data.biases().cloned());
+                        (extra.bias, biases_mse, fitted) =
+                            (BiasChoice::Mean, mean_mse, objective.data.biases().cloned());
                     }
                 }
                 objective.data.set_biases(None);
@@ -272,9 +273,7 @@ impl Trainer {
     /// because the plan has come to its end or the solver to its own.
     pub fn iterate(&mut self) -> Result<bool> {
         let iteration = self.state.last.iteration;
-        if !self.is_simple()
-            && self.extra.plan.stage_over(iteration, self.ended(), self.options.patience)
-        {
+        if !self.is_simple() && self.extra.plan.stage_over(iteration, self.ended(), self.options.patience) {
             self.next_stage()?;
             return Ok(false);
         }

@@ -117,7 +117,13 @@ impl Background {
     }
 
     /// Begins to save a copy of the state. The thread must be free.
-    pub(super) fn save(&mut self, state: &State, extra: &Extra, progress: Progress, kept: Kept) -> Result<()> {
+    pub(super) fn save(
+        &mut self,
+        state: &State,
+        extra: &Extra,
+        progress: Progress,
+        kept: Kept,
+    ) -> Result<()> {
         let snapshot = Box::new(Snapshot { state: state.clone(), extra: extra.clone(), progress, kept });
         self.busy = true;
         self.give.send(snapshot).map_err(|_| gone())

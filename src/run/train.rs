@@ -331,11 +331,8 @@ impl<'a> Job<'a> {
         let (best_iteration, train_mse, validation_mse) = self.kept(trainer);
         let manifest = self.dataset.manifest();
         let model = trainer.model();
-        let scoring = Scoring {
-            biases: model.biases.as_ref(),
-            range: self.config.recipe.range,
-            held: &model.held,
-        };
+        let scoring =
+            Scoring { biases: model.biases.as_ref(), range: self.config.recipe.range, held: &model.held };
         let mut errors = Vec::new();
         for split in Split::ALL {
             if manifest.split(split).entries > 0 {
