@@ -55,6 +55,9 @@ pub fn predict_file(
     options: &AnswerOptions,
     control: &Control,
 ) -> Result<Answered> {
+    if let Some(path) = options.output.as_deref().filter(|path| *path != Path::new("-")) {
+        TableWriter::check(path, options.force)?;
+    }
     let ids = ModeIds::of_all(model)?;
     let names: Vec<String> = ids.iter().map(|mode| mode.name().to_string()).collect();
     let known_names = options.columns.as_ref().unwrap_or(&names);

@@ -75,7 +75,7 @@ pub fn recommend(model: &Model, options: &RecommendOptions<'_>, control: &Contro
     let dim = each.map_or(1, |each| ids[each].dim());
     let ranges = match &options.observed {
         Some(observed) if each.is_some() => observed.ranges(dim)?,
-        _ => Vec::from([0..dim]),
+        _ => std::iter::once(0..dim).collect(),
     };
     control.progress().stage("recommend", Unit::Rows, dim.into());
     let mut done = Recommended::default();

@@ -140,18 +140,15 @@ impl ModeIds {
             return least(0..self.dim, distance).into_iter().map(|index| self.label(index)).collect();
         }
         let wanted = wanted.trim().to_lowercase();
-        // Ids that share nothing with what was asked for are no help.
-        let bound = wanted.chars().count().div_ceil(2) as u64;
+        // Ids that share less than half with what was asked for are no help.
+        let length = wanted.chars().count() as u64;
         let close = |index: &u32| {
             let label = self.label(*index).to_lowercase();
-            if label.contains(&wanted) || label.len() > 2 && wanted.contains(&label) {
-                return 0;
-            }
-            edits(&wanted, &label)
+            let edits = edits(&wanted, &label);
+            let longer = (label.chars().count() as u64).abs_diff(length);
+            if 2 * edits > length { u64::MAX } else { edits * 10_000 + longer.min(9_999) }
         };
-        let found =
-            least(0..self.dim, |index| Some(close(index)).filter(|&d| d <= bound).unwrap_or(u64::MAX));
-        found.into_iter().map(|index| self.label(index)).collect()
+        least(0..self.dim, close).into_iter().map(|index| self.label(index)).collect()
     }
 }
 
@@ -169,10 +166,11 @@ fn least(items: impl Iterator<Item = u32>, distance: impl Fn(&u32) -> u64) -> Ve
     best.into_iter().map(|(_, item)| item).collect()
 }
 
-/// How many characters must be put in, taken out or changed.
+/// How many characters must be put in, taken out or changed to find `a` within `b`.
 fn edits(a: &str, b: &str) -> u64 {
     let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<u64> = (0..=b.len() as u64).collect();
+    // What stands before and behind is free.
+    let mut row = vec![0; b.len() + 1];
     for (i, x) in a.chars().enumerate() {
         let mut corner = row[0];
         row[0] = i as u64 + 1;
@@ -182,7 +180,7 @@ fn edits(a: &str, b: &str) -> u64 {
             row[j + 1] = changed.min(corner + 1).min(row[j] + 1);
         }
     }
-    row[b.len()]
+    row.into_iter().min().unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -192,8 +190,9 @@ mod tests {
     #[test]
     fn edits_are_counted() {
         assert_eq!(edits("heat", "heat"), 0);
+        assert_eq!(edits("heat", "heat (1995)"), 0);
         assert_eq!(edits("haet", "heat"), 2);
         assert_eq!(edits("heat", "het"), 1);
-        assert_eq!(edits("", "abc"), 3);
+        assert_eq!(edits("abc", ""), 3);
     }
 }

@@ -18,10 +18,13 @@ pub struct Activity {
     pub unscored: u64,
     /// Per mode: errors by decile of activity, least active first, and the decile's range of train
     /// entries; none for modes with fewer than ten known ids.
-    pub modes: Vec<Option<Vec<(Errors, (u32, u32))>>>,
+    pub modes: Vec<Option<Vec<Decile>>>,
     /// Per mode, the train entries of every index.
     pub counts: Vec<Vec<u32>>,
 }
+
+/// The errors of a tenth of the ids, and the least and the most train entries that one of them has.
+pub type Decile = (Errors, (u32, u32));
 
 /// Sums of errors.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]

@@ -66,7 +66,7 @@ impl Scale {
 fn short(x: f64) -> String {
     let size = x.abs();
     let text = match size {
-        s if s == 0.0 => return "0".into(),
+        0.0 => return "0".into(),
         s if !(1e-3..1e5).contains(&s) => return format!("{x:.1e}"),
         s if s >= 100.0 => format!("{x:.0}"),
         s if s >= 1.0 => format!("{x:.2}"),

@@ -6,6 +6,7 @@
 mod activity;
 mod chart;
 mod components;
+mod latent;
 mod page;
 mod periods;
 mod plots;

@@ -47,7 +47,8 @@ pub(super) fn dates((least, most): Range, count: usize) -> Vec<f64> {
         return plain((least / DAY, most / DAY), count, 0.0).into_iter().map(|day| day * DAY).collect();
     }
     let months = [1, 2, 3, 6, 12, 24, 60, 120, 240, 600, 1200];
-    let step = months.into_iter().find(|&m| span / (f64::from(m) * 30.44) <= count as f64 + 1.0).unwrap_or(2400);
+    let step =
+        months.into_iter().find(|&m| span / (f64::from(m) * 30.44) <= count as f64 + 1.0).unwrap_or(2400);
     let begin = jiff::Timestamp::from_second(least as i64).map(|at| at.to_zoned(TimeZone::UTC).date());
     let Ok(begin) = begin else { return Vec::new() };
     // Months since year 0, rounded up to a multiple of the step.

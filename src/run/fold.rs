@@ -11,6 +11,7 @@
 use super::config::{self, Config};
 use super::log::log_path;
 use crate::MAX_ORDER;
+use crate::budget::Budget;
 use crate::control::{Control, Unit};
 use crate::convert::{ConvertOptions, Duplicates, SplitRule, convert_entries};
 use crate::error::{Error, IoContext, Result};
@@ -22,8 +23,9 @@ use std::collections::HashSet;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-/// Entries that are held at a time, 48 bytes each.
+/// Entries that are held at a time: at the most, and at the least.
 const MOST_ENTRIES: u64 = 1 << 20;
+const LEAST_ENTRIES: u64 = 1 << 12;
 /// Where the new entries go.
 const ADDED: &str = "added.tenfill";
 
@@ -140,7 +142,7 @@ fn look(model: &Model, new: &Path, options: &FoldOptions, control: &Control) -> 
         let what = format!("{} has bins, which have no rows of their own to fold in", ids[mode].name());
         return Err(Error::request(what));
     }
-    let budget = crate::budget::Budget::new(options.memory)?;
+    let budget = Budget::new(options.memory)?;
     let mut memory = budget.reserve(0, "the new ids")?;
     let mut held = 0u64;
     let mut strangers: Vec<HashSet<String>> = ids.iter().map(|_| HashSet::new()).collect();
@@ -264,6 +266,13 @@ fn solve(
     control: &Control,
 ) -> Result<u64> {
     let prior = Prior::new(model, mode, options.ridge);
+    let budget = Budget::new(options.memory)?;
+    let numbers = model.point.dims().into_iter().zip(model.point.ranks()).map(|(dim, rank)| dim * (rank + 1));
+    let _model = budget.reserve(8 * numbers.sum::<usize>() as u64, "the model")?;
+    // Sorting may need as much again.
+    let entry = 2 * size_of::<FoldEntry>() as u64;
+    let most = (budget.free() / 2 / entry).clamp(LEAST_ENTRIES, MOST_ENTRIES);
+    let _entries = budget.reserve(most * entry, "the entries of some ids")?;
     let dim = model.point.factors[mode].rows() as u32;
     let mut counts = vec![0u32; dim as usize];
     fresh.for_each(Split::Train, |at, _| counts[at[mode] as usize] += 1)?;
@@ -280,7 +289,7 @@ fn solve(
     let mut ranges: Vec<Range<u32>> = Vec::new();
     let (mut begin, mut held) = (0, 0);
     for (id, &count) in counts.iter().enumerate() {
-        if held > 0 && held + u64::from(count) > MOST_ENTRIES {
+        if held > 0 && held + u64::from(count) > most {
             ranges.push(begin..id as u32);
             (begin, held) = (id as u32, 0);
         }

@@ -37,11 +37,6 @@ impl<'b> Cells<'b> {
             _ => None,
         }
     }
-
-    /// Whether the column holds text.
-    pub fn is_text(&self) -> bool {
-        matches!(self.column, Column::Text(_))
-    }
 }
 
 /// Labels as a column: integers where `integers` says that all are, else text.

@@ -90,13 +90,7 @@ impl<'d> TableWriter<'d> {
             let sink = Sink::Stdout(io::BufWriter::with_capacity(1 << 16, io::stdout()));
             return Self::text(sink, b',', "standard output".into(), schema);
         };
-        let kind = Kind::of(path)?;
-        if !force && path.symlink_metadata().is_ok() {
-            return Err(Error::Exists { path: path.into(), hint: "--force replaces it" });
-        }
-        if path.is_dir() {
-            return Err(Error::input(path, "this is a directory: give the name of a file"));
-        }
+        let kind = Self::check(path, force)?;
         make_dir(disk, path.parent().unwrap_or(Path::new("")))?;
         let file = AtomicFile::create(disk, path)?;
         let ending = path.extension().map(|ending| ending.to_string_lossy().to_lowercase());
@@ -126,6 +120,18 @@ impl<'d> TableWriter<'d> {
         }
     }
 
+    /// Whether a table can be written there, before anything else is done; and as what.
+    pub fn check(path: &Path, force: bool) -> Result<Kind> {
+        let kind = Kind::of(path)?;
+        if path.is_dir() {
+            return Err(Error::input(path, "this is a directory: give the name of a file"));
+        }
+        if !force && path.symlink_metadata().is_ok() {
+            return Err(Error::Exists { path: path.into(), hint: "--force replaces it" });
+        }
+        Ok(kind)
+    }
+
     fn text(sink: Sink<'d>, delimiter: u8, path: PathBuf, schema: SchemaRef) -> Result<Self> {
         let writer =
             csv::WriterBuilder::new().delimiter(delimiter).buffer_capacity(1 << 16).from_writer(sink);
@@ -148,7 +154,10 @@ impl<'d> TableWriter<'d> {
 
     fn record<'r>(&mut self, fields: impl Iterator<Item = &'r [u8]>) -> Result<()> {
         let Output::Text(writer) = &mut self.output else { return Ok(()) };
-        let written = writer.write_record(fields).map_err(io::Error::from);
+        let written = writer.write_record(fields).map_err(|error| match error.into_kind() {
+            csv::ErrorKind::Io(error) => error,
+            other => io::Error::other(format!("{other:?}")),
+        });
         self.listened(written)
     }
 
