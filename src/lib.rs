@@ -45,9 +45,12 @@
 //! | [`objective`] | what is the cost, its gradient, the length of a step? Joins the three above |
 //! | [`manifold`] | what is a point, a tangent vector, a step, on the set of Tucker tensors? |
 //! | [`solver`] | where to go next, and when to stop? |
+//! | [`recipe`] | which biases, how much penalty, how high a rank? Validation decides |
 //! | [`checkpoint`] | how does a run survive? |
 //! | [`run`] | what is in a run's directory? Joins solver, objective, checkpoint and log |
 //! | [`model`] | what does the completed tensor say? |
+//! | [`report`] | what does a run look like? |
+//! | [`table`] | how do questions come in and answers go out, row by row? |
 //! | [`synth`] | what data can we test on? |
 //! | [`storage`] | how is a file written so that it is whole or absent? |
 //!
@@ -65,7 +68,9 @@ pub mod kernel;
 pub mod manifold;
 pub mod model;
 pub mod objective;
+pub mod recipe;
 pub mod reduce;
+pub mod report;
 pub mod run;
 pub mod shard;
 pub mod solver;
@@ -73,6 +78,7 @@ pub mod sort;
 pub mod storage;
 pub mod stream;
 pub mod synth;
+pub mod table;
 pub mod units;
 pub mod usage;
 

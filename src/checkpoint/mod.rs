@@ -6,7 +6,9 @@
 
 use crate::error::{Error, IoContext, Result};
 use crate::manifold::{Point, Tangent};
-use crate::model::{read_arrays, write_arrays};
+use crate::model::{BiasAbout, Biases, read_arrays, read_biases, write_arrays, write_biases};
+use crate::objective::bias_fit::Damping;
+use crate::recipe::{BiasChoice, Extra, Plan, Stage};
 use crate::solver::{Best, Iteration, State};
 use crate::storage::{Container, ContainerWriter, Disk, make_dir};
 use serde::{Deserialize, Serialize};
@@ -46,6 +48,20 @@ struct About {
     guards: usize,
     stuck: bool,
     progress: Progress,
+    /// Files from before there were recipes have none.
+    #[serde(default)]
+    extra: Option<ExtraAbout>,
+}
+
+/// The scalars of what belongs to a recipe.
+#[derive(Serialize, Deserialize)]
+struct ExtraAbout {
+    plan: Plan,
+    bias: BiasChoice,
+    damping: Option<Damping>,
+    biases: Option<BiasAbout>,
+    accepted: Option<(Vec<usize>, Option<BiasAbout>)>,
+    best: Option<(Stage, Option<BiasAbout>)>,
 }
 
 /// The checkpoints of a run.
@@ -60,6 +76,8 @@ pub struct Checkpoints {
 pub struct Loaded {
     /// The state.
     pub state: State,
+    /// What belongs to a recipe; none in files from before there were any.
+    pub extra: Option<Extra>,
     /// What goes with it.
     pub progress: Progress,
     /// A sentence for each newer checkpoint that could not be used.
@@ -94,7 +112,13 @@ impl Checkpoints {
 
     /// Writes a checkpoint and then, when it is durable, removes those that are too old, and
     /// newer ones: a run goes back behind a checkpoint only when that is damaged.
-    pub fn save(&self, disk: &dyn Disk, state: &State, progress: &Progress) -> Result<()> {
+    pub fn save(
+        &self,
+        disk: &dyn Disk,
+        state: &State,
+        extra: Option<&Extra>,
+        progress: &Progress,
+    ) -> Result<()> {
         make_dir(disk, &self.directory)?;
         let mut writer = ContainerWriter::create(disk, &self.path(state.last.iteration))?;
         write_arrays(&mut writer, "point.", &state.point.factors, &state.point.core)?;
@@ -103,6 +127,7 @@ impl Checkpoints {
         if let Some(best) = &state.best {
             write_arrays(&mut writer, "best.", &best.point.factors, &best.point.core)?;
         }
+        let extra = extra.map(|extra| write_extra(&mut writer, extra)).transpose()?;
         let about = About {
             meaning: self.meaning.clone(),
             dims: state.point.dims(),
@@ -115,6 +140,7 @@ impl Checkpoints {
             guards: state.guards,
             stuck: state.stuck,
             progress: progress.clone(),
+            extra,
         };
         writer.finish(KIND, &about)?;
         let iterations = self.iterations()?;
@@ -128,7 +154,7 @@ impl Checkpoints {
     }
 
     /// Loads one checkpoint.
-    pub fn load(&self, iteration: usize) -> Result<(State, Progress)> {
+    pub fn load(&self, iteration: usize) -> Result<(State, Option<Extra>, Progress)> {
         let path = self.path(iteration);
         let container = Container::<About>::open(&path, KIND)?;
         if let Some(difference) = difference(&container.about.meaning, &self.meaning) {
@@ -148,6 +174,8 @@ impl Checkpoints {
         let best = match best {
             None => None,
             Some((validation_mse, iteration)) => {
+                let staged = container.about.extra.as_ref().and_then(|extra| extra.best.as_ref());
+                let rank = staged.map_or(rank, |(stage, _)| &stage.ranks);
                 let (factors, core) = read_arrays(&container, "best.", dims, rank)?;
                 Some(Best {
                     point: Point { factors, core },
@@ -156,6 +184,8 @@ impl Checkpoints {
                 })
             }
         };
+        let extra =
+            container.about.extra.as_ref().map(|extra| read_extra(&container, extra, dims)).transpose()?;
         let about = container.about;
         let state = State {
             point,
@@ -169,7 +199,7 @@ impl Checkpoints {
             guards: about.guards,
             stuck: about.stuck,
         };
-        Ok((state, about.progress))
+        Ok((state, extra, about.progress))
     }
 
     /// Loads the newest checkpoint that is whole, and says what was wrong with newer ones; `None`
@@ -178,7 +208,7 @@ impl Checkpoints {
         let mut damaged = Vec::new();
         for iteration in self.iterations()? {
             match self.load(iteration) {
-                Ok((state, progress)) => return Ok(Some(Loaded { state, progress, damaged })),
+                Ok((state, extra, progress)) => return Ok(Some(Loaded { state, extra, progress, damaged })),
                 Err(Error::Corrupt { offset, what, .. }) => {
                     damaged.push(format!("checkpoint {iteration} is damaged at offset {offset} ({what})"));
                 }
@@ -191,6 +221,56 @@ impl Checkpoints {
         let what = format!("{}: begin anew with complete --force", damaged.join("; "));
         Err(Error::input(&self.directory, what))
     }
+}
+
+fn write_extra(writer: &mut ContainerWriter<'_>, extra: &Extra) -> Result<ExtraAbout> {
+    let mut write = |prefix: &str, biases: Option<&Biases>| -> Result<Option<BiasAbout>> {
+        biases.map(|biases| write_biases(writer, prefix, biases).map(|()| BiasAbout::of(biases))).transpose()
+    };
+    let biases = write("", extra.biases.as_ref())?;
+    let best = match &extra.best {
+        Some((stage, biases)) => Some((stage.clone(), write("best.", biases.as_ref())?)),
+        None => None,
+    };
+    let accepted = match &extra.accepted {
+        Some((point, biases)) => {
+            let biases = write("accepted.", biases.as_ref())?;
+            write_arrays(writer, "accepted.", &point.factors, &point.core)?;
+            Some((point.ranks().to_vec(), biases))
+        }
+        None => None,
+    };
+    let (plan, damping) = (extra.plan.clone(), extra.damping.clone());
+    Ok(ExtraAbout { plan, bias: extra.bias, damping, biases, accepted, best })
+}
+
+fn read_extra(container: &Container<About>, about: &ExtraAbout, dims: &[usize]) -> Result<Extra> {
+    let read = |prefix: &str, biases: Option<&BiasAbout>| -> Result<Option<Biases>> {
+        biases.map(|biases| read_biases(container, prefix, biases, dims)).transpose()
+    };
+    let biases = read("", about.biases.as_ref())?;
+    let best = match &about.best {
+        Some((stage, biases)) => Some((stage.clone(), read("best.", biases.as_ref())?)),
+        None => None,
+    };
+    let accepted = match &about.accepted {
+        Some((ranks, biases)) => {
+            let (factors, core) = read_arrays(container, "accepted.", dims, ranks)?;
+            Some((Point { factors, core }, read("accepted.", biases.as_ref())?))
+        }
+        None => None,
+    };
+    let stages = [Some(&about.plan.stage), best.as_ref().map(|(stage, _)| stage)];
+    let order = dims.len();
+    let whole = |stage: &Stage| stage.ranks.len() == order && stage.held.len() == order;
+    if !stages.into_iter().flatten().all(whole) || about.plan.stage.ranks != container.about.rank {
+        return Err(Error::corrupt(container.path(), 0, "the plan and the state do not go together"));
+    }
+    let damping = about.damping.clone();
+    if damping.as_ref().is_some_and(|damping| damping.modes.len() != order) {
+        return Err(Error::corrupt(container.path(), 0, "the damping and the dimensions do not go together"));
+    }
+    Ok(Extra { plan: about.plan.clone(), bias: about.bias, damping, biases, accepted, best })
 }
 
 /// What tells two meanings apart, in words.

@@ -1,9 +1,11 @@
 //! `tenfill complete`, and the report that `tenfill resume` shares.
 
 use super::convert::ConvertArguments;
+use super::recipe::RecipeArguments;
 use super::{Context, Ranks, parse_list};
 use crate::error::{Error, IoContext, Result};
 use crate::kernel::Precision;
+use crate::recipe::{PenaltyChoice, auto_rank};
 use crate::run::{Config, Every, GeometryKind, Init, Limits, Outcome, RunDirectory, check_rank, complete};
 use crate::shard::Dataset;
 use crate::solver::{Algorithm, Beta, StepRule, StoppedBy};
@@ -33,9 +35,10 @@ pub(super) struct Arguments {
     /// The run directory to make
     #[arg(short, long, value_name = "RUN")]
     output: PathBuf,
-    /// Ranks, one per mode; one number for all modes
-    #[arg(long, value_parser = parse_list::<usize>, value_name = "R,R,...")]
-    rank: Ranks,
+    /// Ranks, one per mode; one number for all modes; auto to let validation find them. With
+    /// growth they are the most that may be reached
+    #[arg(long, value_parser = parse_ranks, value_name = "R,R,...|auto")]
+    rank: RankArgument,
     /// Stop when the train MSE is at most this; 0 switches it off
     #[arg(long, default_value_t = 1e-12)]
     tolerance: f64,
@@ -71,6 +74,8 @@ pub(super) struct Arguments {
     #[arg(long, value_enum, default_value_t = PrecisionArgument::Mixed)]
     precision: PrecisionArgument,
     #[command(flatten)]
+    recipe: RecipeArguments,
+    #[command(flatten)]
     limits: LimitArguments,
     /// Replace the run if it exists
     #[arg(long)]
@@ -103,6 +108,17 @@ impl LimitArguments {
             every: self.checkpoint_every,
         }
     }
+}
+
+/// Ranks as they are given.
+#[derive(Clone)]
+enum RankArgument {
+    Auto,
+    Given(Ranks),
+}
+
+fn parse_ranks(text: &str) -> Result<RankArgument, String> {
+    if text == "auto" { Ok(RankArgument::Auto) } else { parse_list::<usize>(text).map(RankArgument::Given) }
 }
 
 #[derive(clap::ValueEnum, Clone, Copy)]
@@ -157,7 +173,8 @@ pub(super) fn run(arguments: Arguments, context: &Context) -> Result<ExitCode> {
     let is_dataset = arguments.input.join("manifest.json").is_file();
     // What is wrong with the request is said before anything is written.
     if is_dataset {
-        check_rank(&arguments.rank, Dataset::open(&arguments.input)?.manifest())?;
+        let dataset = Dataset::open(&arguments.input)?;
+        ask(&arguments, &dataset)?;
     }
     let run = RunDirectory::create(&RealDisk, directory, arguments.force)?;
     match start(&arguments, &run, is_dataset, &limits, context) {
@@ -167,6 +184,24 @@ pub(super) fn run(arguments: Arguments, context: &Context) -> Result<ExitCode> {
             Err(error)
         }
     }
+}
+
+/// The ranks and the recipe for a dataset.
+fn ask(arguments: &Arguments, dataset: &Dataset) -> Result<Config> {
+    let manifest = dataset.manifest();
+    let rank = match &arguments.rank {
+        RankArgument::Auto => auto_rank(manifest),
+        RankArgument::Given(rank) => check_rank(rank, manifest)?,
+    };
+    let mut config = Config::new(dataset, rank);
+    config.rank_auto = matches!(arguments.rank, RankArgument::Auto);
+    config.recipe = arguments.recipe.recipe(manifest, config.rank_auto)?;
+    if matches!(arguments.step, StepArgument::Exact) && config.recipe.penalty != PenaltyChoice::Fixed(0.0) {
+        let what = "--step exact follows a polynomial, which a penalty is not: give --penalty 0 --no-grow \
+                    --bias none, or the linearised step";
+        return Err(Error::request(what));
+    }
+    Ok(config)
 }
 
 fn start(
@@ -194,7 +229,7 @@ fn start(
         context.print(super::convert::summary(&converted.manifest, &data));
         (Dataset::open(&data)?, PathBuf::from("data.tenfill"))
     };
-    let mut config = Config::new(&dataset, arguments.rank.clone());
+    let mut config = ask(arguments, &dataset)?;
     config.dataset = recorded;
     config.seed = arguments.seed;
     config.init = match arguments.init.as_str() {
@@ -236,23 +271,54 @@ pub(super) fn report(outcome: &Outcome, run: &Path, usage: &Usage, context: &Con
     let show = |name: &str, mse: Option<f64>| {
         mse.map_or(String::new(), |mse| format!("\n  {name:10} MSE {mse:.6e}   RMSE {:.6}", mse.sqrt()))
     };
+    let split = |name: &str, mse: Option<f64>| {
+        let found = outcome.errors.iter().find(|(split, _)| split.name() == name);
+        let Some((_, scored)) = found else { return show(name, mse) };
+        let sums = &scored.all;
+        let mae = sums.absolute / sums.scored.max(1) as f64;
+        let fallback = match scored.fallback.scored {
+            0 => String::new(),
+            n => format!("   ({} entries by biases alone)", units::count(n)),
+        };
+        format!("{}   MAE {mae:.6}{fallback}", show(name, scored.mse()))
+    };
+    let ranks: Vec<String> = outcome.rank.iter().map(usize::to_string).collect();
+    let model = match (outcome.biases, outcome.penalty) {
+        (false, 0.0) => String::new(),
+        (biases, penalty) => format!(
+            "\n  rank {}, {}, penalty {penalty:.4}",
+            ranks.join(","),
+            if biases { "biases" } else { "no biases" }
+        ),
+    };
     let kept = match outcome.best_iteration == outcome.last.iteration {
         true => String::new(),
         false => format!(", the model of iteration {} is kept", outcome.best_iteration),
     };
     context.print(format_args!(
-        "{}: {} iterations ({} passes), stopped by {}{kept}{}{}{}\n  {} wall, {} CPU, peak {} of memory",
+        "{}: {} iterations ({} passes), stopped by {}{kept}{model}{}{}{}\n  {} wall, {} CPU, peak {} of memory",
         run.display(),
         outcome.last.iteration,
         outcome.last.passes,
         outcome.stopped_by,
-        show("train", Some(outcome.train_mse)),
-        show("validation", outcome.validation_mse),
-        show("test", outcome.test_mse),
+        split("train", Some(outcome.train_mse)),
+        split("validation", outcome.validation_mse),
+        split("test", outcome.test_mse),
         units::duration(outcome.progress.seconds),
         units::duration(outcome.progress.cpu_seconds),
         units::size(usage.peak_anon_bytes()),
     ));
+    let errors: serde_json::Map<String, serde_json::Value> = (outcome.errors.iter())
+        .map(|(split, scored)| {
+            let entries = scored.all.scored.max(1) as f64;
+            let (mse, mae) = (scored.all.squares / entries, scored.all.absolute / entries);
+            let errors = json!({
+                "mse": mse, "rmse": mse.sqrt(), "mae": mae, "entries": scored.all.scored,
+                "fallback": scored.fallback.scored, "unscored": scored.all.unscored,
+            });
+            (split.name().to_string(), errors)
+        })
+        .collect();
     context.finish(&json!({
         "iterations": outcome.last.iteration,
         "passes": outcome.last.passes,
@@ -260,6 +326,11 @@ pub(super) fn report(outcome: &Outcome, run: &Path, usage: &Usage, context: &Con
         "train_mse": outcome.train_mse,
         "validation_mse": outcome.validation_mse,
         "test_mse": outcome.test_mse,
+        "biases": outcome.biases,
+        "penalty": outcome.penalty,
+        "held": outcome.held,
+        "tried": outcome.tried,
+        "errors": errors,
         "best_iteration": outcome.best_iteration,
         "gradient_norm": outcome.last.gradient_norm,
         "stopped_by": outcome.stopped_by.as_str(),

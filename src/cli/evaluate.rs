@@ -1,8 +1,13 @@
 //! `tenfill evaluate`.
 
-use super::{Context, default_threads};
-use crate::error::Result;
-use crate::model::{Model, evaluate_file, evaluate_split};
+use super::predict::in_pool;
+use super::recommend::each_mode;
+use super::{Context, default_threads, given};
+use crate::error::{Error, Result};
+use crate::model::{
+    Entries, ModeIds, Model, Observed, Place, RankMetrics, RankQuestion, evaluate_file, evaluate_split,
+    rank_metrics, read_entries,
+};
 use crate::run::Config;
 use crate::shard::Split;
 use crate::units;
@@ -13,22 +18,88 @@ use std::process::ExitCode;
 /// Measure the error of a run's model
 ///
 /// On the test entries of its dataset, on another split, or on a file with the same columns.
-/// Entries with an id that has no train entries cannot be scored; they are counted.
+/// Entries with an id that has no train entries are scored by the biases of their other ids, or not
+/// at all where the model has no biases; both are counted.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
   tenfill evaluate run
   tenfill evaluate run --on validation
-  tenfill evaluate run --on new-ratings.csv --json")]
+  tenfill evaluate run --on new-ratings.csv --json
+  tenfill evaluate run --top 10 --rank-mode movieId --relevant 4      precision, recall and NDCG at 10")]
 pub(super) struct Arguments {
     /// The run
     run: PathBuf,
     /// test, validation, train, or a file
     #[arg(long, default_value = "test", value_name = "SPLIT|FILE")]
     on: String,
+    /// Also rank: how many ids are recommended
+    #[arg(long, short = 'k', value_name = "K", requires = "rank_mode", help_heading = "Ranking")]
+    top: Option<usize>,
+    /// The mode whose ids are ranked
+    #[arg(long, value_name = "MODE", requires = "top", help_heading = "Ranking")]
+    rank_mode: Option<String>,
+    /// The mode whose ids are recommended to [default: the only one that is left and has no bins]
+    #[arg(long = "for", value_name = "MODE", requires = "top", help_heading = "Ranking")]
+    each: Option<String>,
+    /// Held-out entries of at least this value are relevant [default: all]
+    #[arg(long, value_name = "VALUE", requires = "top", help_heading = "Ranking")]
+    relevant: Option<f64>,
+    /// A mode that is the same for all: an id, a date, 'latest' (of bins) or 'average'
+    #[arg(long, value_name = "MODE=ID", value_parser = given::parse, requires = "top", help_heading = "Ranking")]
+    given: Vec<given::Given>,
     /// Threads [default: one per core]
     #[arg(long)]
     threads: Option<usize>,
+}
+
+/// Precision, recall and NDCG, where they are asked for.
+fn ranking(
+    arguments: &Arguments,
+    model: &Model,
+    split: Option<Split>,
+    threads: usize,
+    context: &Context,
+) -> Result<Option<RankMetrics>> {
+    let (Some(top), Some(rank_mode)) = (arguments.top, &arguments.rank_mode) else { return Ok(None) };
+    let ids = ModeIds::of_all(model)?;
+    let ranked = given::mode(&ids, rank_mode)?;
+    let places = given::places(model, &ids, &arguments.given, true, context)?;
+    let mut taken: Vec<usize> = places.iter().map(|(mode, _)| *mode).collect();
+    if taken.contains(&ranked) {
+        return Err(Error::request(format!("{rank_mode} is ranked, so it cannot be given too")));
+    }
+    taken.push(ranked);
+    let each = each_mode(&ids, arguments.each.as_deref().unwrap_or(""), &taken)?;
+    let mut question = vec![Place::Average; ids.len()];
+    places.iter().for_each(|(mode, place)| question[*mode] = *place);
+    let datasets = Config::read(&arguments.run)?.open_datasets(&arguments.run)?;
+    // What is held out must not be left out of the candidates, unless it stands elsewhere too.
+    let splits: Vec<Split> =
+        Split::ALL.into_iter().filter(|other| split.is_none_or(|own| own != *other)).collect();
+    let observed =
+        |splits| Observed { datasets: &datasets, splits, each: Some(each), ranked, given: Vec::new() };
+    let asked =
+        RankQuestion { question, ranked, each, top, relevant: arguments.relevant, seen: observed(splits) };
+    let control = &context.control;
+    let found = match split {
+        Some(split) => {
+            let held = observed(vec![split]);
+            in_pool(threads, || rank_metrics(model, &asked, |range| held.entries(range), control))?
+        }
+        None => {
+            let mut rows = Vec::new();
+            read_entries(model, &ids, Path::new(&arguments.on), threads, control, |row| {
+                if let (Some(id), Some(index)) = (row.found[each].index(), row.found[ranked].index()) {
+                    rows.push((id, index, row.value));
+                }
+                Ok(())
+            })?;
+            let held = Entries::new(0..ids[each].dim(), rows);
+            in_pool(threads, || rank_metrics(model, &asked, |_| Ok(held.clone()), control))?
+        }
+    };
+    Ok(Some(found))
 }
 
 pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<ExitCode> {
@@ -42,10 +113,18 @@ pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<ExitCode> 
         }
         None => evaluate_file(&model, Path::new(&arguments.on), threads, &context.control)?,
     };
+    let ranked = ranking(arguments, &model, split, threads, context)?;
     let unscored = match found.unscored {
         0 => String::new(),
         n => format!(
             "\n  {} entries have an id without train entries and could not be scored",
+            units::count(n)
+        ),
+    };
+    let fallback = match found.fallback {
+        0 => String::new(),
+        n => format!(
+            "\n  {} of them have an id without train entries and were scored by biases",
             units::count(n)
         ),
     };
@@ -57,7 +136,7 @@ pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<ExitCode> 
     let figure = |x: f64| if found.entries > 0 { json!(x) } else { json!(null) };
     if found.entries > 0 {
         context.print(format_args!(
-            "{} on {}: {} entries\n  MSE  {:.6e}\n  RMSE {:.6}\n  MAE  {:.6}{unscored}{outside}",
+            "{} on {}: {} entries\n  MSE  {:.6e}\n  RMSE {:.6}\n  MAE  {:.6}{fallback}{unscored}{outside}",
             arguments.run.display(),
             arguments.on,
             units::count(found.entries),
@@ -72,13 +151,31 @@ pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<ExitCode> 
             arguments.on
         ));
     }
-    context.finish(&json!({
+    if let (Some(found), Some(k)) = (&ranked, arguments.top) {
+        context.print(format_args!(
+            "  precision@{k} {:.6}\n  recall@{k}    {:.6}\n  NDCG@{k}      {:.6}   over {} ids with relevant entries",
+            found.precision,
+            found.recall,
+            found.ndcg,
+            units::count(found.ids)
+        ));
+    }
+    let mut line = json!({
         "mse": figure(found.mse),
         "rmse": figure(found.rmse()),
         "mae": figure(found.mae),
         "entries": found.entries,
+        "fallback": found.fallback,
         "unscored": found.unscored,
         "outside_bins": found.outside_bins,
-    }));
+    });
+    if let (Some(found), Some(k)) = (&ranked, arguments.top) {
+        line["top"] = json!(k);
+        line["precision_at_k"] = json!(found.precision);
+        line["recall_at_k"] = json!(found.recall);
+        line["ndcg_at_k"] = json!(found.ndcg);
+        line["ranked_ids"] = json!(found.ids);
+    }
+    context.finish(&line);
     Ok(ExitCode::SUCCESS)
 }

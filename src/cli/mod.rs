@@ -3,8 +3,16 @@
 mod complete;
 mod convert;
 mod evaluate;
+mod export;
+mod fold_in;
+mod given;
 mod inspect;
+mod man;
+mod predict;
 mod progress;
+mod recipe;
+mod recommend;
+mod report;
 mod resume;
 mod synth;
 mod verify;
@@ -50,10 +58,16 @@ enum Command {
     Complete(Box<complete::Arguments>),
     Resume(resume::Arguments),
     Evaluate(evaluate::Arguments),
+    Predict(predict::Arguments),
+    Recommend(recommend::Arguments),
+    FoldIn(fold_in::Arguments),
+    Export(export::Arguments),
+    Report(report::Arguments),
     Convert(convert::Arguments),
     Inspect(inspect::Arguments),
     Verify(verify::Arguments),
     Synth(synth::Arguments),
+    Man(man::Arguments),
     /// Print shell completions
     ///
     /// For example: tenfill completions bash > ~/.local/share/bash-completion/completions/tenfill
@@ -75,6 +89,16 @@ impl Context {
     fn print(&self, text: impl std::fmt::Display) {
         if !self.quiet && !self.json {
             print_line(&text);
+        }
+    }
+
+    /// A word about a table that was written; where it went to standard output, not into it.
+    fn about(&self, output: &Option<std::path::PathBuf>, text: String) {
+        match output {
+            Some(path) if path != std::path::Path::new("-") => {
+                self.print(format_args!("{}: {text}", path.display()));
+            }
+            _ => self.control.detail(text),
         }
     }
 
@@ -136,6 +160,12 @@ fn run(command: Command, context: &Context) -> Result<ExitCode> {
         Command::Complete(arguments) => complete::run(*arguments, context),
         Command::Resume(arguments) => resume::run(&arguments, context),
         Command::Evaluate(arguments) => evaluate::run(&arguments, context),
+        Command::Predict(arguments) => predict::run(arguments, context),
+        Command::Recommend(arguments) => recommend::run(arguments, context),
+        Command::FoldIn(arguments) => fold_in::run(arguments, context),
+        Command::Export(arguments) => export::run(&arguments, context),
+        Command::Report(arguments) => report::run(&arguments, context),
+        Command::Man(arguments) => man::run(&arguments, context),
         Command::Convert(arguments) => convert::run(arguments, context),
         Command::Inspect(arguments) => inspect::run(&arguments, context),
         Command::Verify(arguments) => verify::run(&arguments, context),

@@ -46,6 +46,10 @@ pub(super) struct Arguments {
     step: Option<String>,
     #[arg(long, hide = true)]
     metric: Option<String>,
+    #[arg(long, hide = true)]
+    bias: Option<String>,
+    #[arg(long, hide = true)]
+    penalty: Option<String>,
 }
 
 pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<ExitCode> {
@@ -58,6 +62,8 @@ pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<ExitCode> 
         ("--beta", &arguments.beta, "the search direction belongs to it"),
         ("--step", &arguments.step, "the search direction belongs to it"),
         ("--metric", &arguments.metric, "gradient and direction belong to it"),
+        ("--bias", &arguments.bias, "the factors belong to the biases beside them"),
+        ("--penalty", &arguments.penalty, "the plan of the run belongs to it"),
     ];
     for (name, given, reason) in fixed {
         if given.is_some() {

@@ -48,13 +48,13 @@ pub fn parts(directory: &Path) -> Result<Vec<PathBuf>> {
     Ok(parts)
 }
 
-fn builder(path: &Path, unpacked: Option<&File>) -> Result<ParquetRecordBatchReaderBuilder<File>> {
+pub(crate) fn builder(path: &Path, unpacked: Option<&File>) -> Result<ParquetRecordBatchReaderBuilder<File>> {
     let file = unpacked.map_or_else(|| File::open(path), File::try_clone).context("open", path)?;
     intact(path, || ParquetRecordBatchReaderBuilder::try_new(file))
 }
 
 /// What the Parquet reader returns, with its errors and panics as damage to the file.
-fn intact<T, E: std::fmt::Display>(path: &Path, read: impl FnOnce() -> Result<T, E>) -> Result<T> {
+pub(crate) fn intact<T, E: std::fmt::Display>(path: &Path, read: impl FnOnce() -> Result<T, E>) -> Result<T> {
     let result = guarded(read).and_then(|result| result.map_err(|error| error.to_string()));
     result.map_err(|error| {
         Error::input(path, format!("this Parquet file is damaged ({error}): fetch it again"))
@@ -79,7 +79,7 @@ pub fn columns(path: &Path, unpacked: Option<&File>) -> Result<Columns> {
 }
 
 /// The values of one column, of whichever type.
-enum Column<'b> {
+pub(crate) enum Column<'b> {
     Integers(Vec<i64>),
     Floats(Vec<f64>),
     /// Moments since 1970, and how many of their units make a second.
@@ -88,7 +88,7 @@ enum Column<'b> {
 }
 
 impl<'b> Column<'b> {
-    fn of(array: &'b ArrayRef, name: &str, path: &Path) -> Result<Self> {
+    pub(crate) fn of(array: &'b ArrayRef, name: &str, path: &Path) -> Result<Self> {
         macro_rules! integers {
             ($kind:ty) => {
                 Column::Integers(
@@ -138,6 +138,10 @@ impl<'b> Column<'b> {
             DataType::LargeUtf8 => {
                 Column::Text(array.as_string::<i64>().iter().map(Option::unwrap_or_default).collect())
             }
+            DataType::Boolean => {
+                let truths = array.as_boolean().iter();
+                Column::Text(truths.map(|truth| if truth == Some(true) { "true" } else { "false" }).collect())
+            }
             DataType::Utf8View => {
                 Column::Text(array.as_string_view().iter().map(Option::unwrap_or_default).collect())
             }
@@ -151,7 +155,7 @@ impl<'b> Column<'b> {
     }
 
     /// Cell `row` as it would stand in a text file.
-    fn text(&self, row: usize) -> String {
+    pub(crate) fn text(&self, row: usize) -> String {
         match self {
             Column::Integers(values) => values[row].to_string(),
             Column::Floats(values) => values[row].to_string(),
@@ -160,7 +164,7 @@ impl<'b> Column<'b> {
         }
     }
 
-    fn number(&self, row: usize) -> Option<f64> {
+    pub(crate) fn number(&self, row: usize) -> Option<f64> {
         match self {
             Column::Integers(values) => Some(values[row] as f64),
             Column::Floats(values) => Some(values[row]),

@@ -16,6 +16,8 @@ pub enum ModeLookup {
     },
     /// Sorted integers.
     Integers(Labels),
+    /// Integers in any order: a model that ids were folded into has the new ones at the end.
+    Unsorted(HashMap<i64, u32>),
     /// Text.
     Text(HashMap<String, u32>),
     /// Intervals.
@@ -36,6 +38,9 @@ impl ModeLookup {
             (_, Some(Labels::Text(text))) => ModeLookup::Text(
                 text.iter().flatten().zip(0..).map(|(label, index)| (label.to_string(), index)).collect(),
             ),
+            (_, Some(Labels::Integers(labels))) if !labels.values().is_sorted() => {
+                ModeLookup::Unsorted(labels.values().iter().copied().zip(0..).collect())
+            }
             (_, Some(labels)) => ModeLookup::Integers(labels),
             (_, None) => ModeLookup::Text(HashMap::new()),
         }
@@ -50,6 +55,7 @@ impl ModeLookup {
             ModeLookup::Integers(Labels::Integers(labels)) => {
                 labels.values().binary_search(&id).ok().map(|index| index as u32)
             }
+            ModeLookup::Unsorted(map) => map.get(&id).copied(),
             ModeLookup::Text(map) => map.get(&id.to_string()).copied(),
             _ => None,
         }

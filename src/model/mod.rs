@@ -1,10 +1,37 @@
 //! A completed tensor: the factors, the core, and what their indices stand for.
 
+mod answer;
+mod bias;
+mod entries;
 mod evaluate;
+mod export;
+mod extend;
+mod fold;
 mod lookup;
+mod place;
+mod predict;
+mod rank_metrics;
+mod ranking;
+mod recommend;
+mod resolve;
+mod seen;
 
+pub use answer::{AnswerOptions, Answered, predict_file};
+pub(crate) use bias::{BiasAbout, read_biases, write_biases};
+pub use bias::{Biases, TimeBias};
+pub use entries::{EntryRow, read_entries};
 pub use evaluate::{Evaluation, evaluate_file, evaluate_split};
+pub use export::{ExportFormat, export};
+pub use extend::sort_ids;
+pub use fold::{FoldEntry, Prior, fold_rows};
 pub use lookup::ModeLookup;
+pub use place::{Place, Places};
+pub use predict::Prediction;
+pub use rank_metrics::{RankMetrics, RankQuestion, rank_metrics};
+pub use ranking::{Ranked, Ranking};
+pub use recommend::{RecommendOptions, Recommended, recommend};
+pub use resolve::{Found, ModeIds};
+pub use seen::{Entries, Observed};
 
 use crate::error::{Error, IoContext, Result};
 use crate::manifold::{Core, Point, Rows};
@@ -31,6 +58,39 @@ pub struct ModelAbout {
     pub validation_mse: Option<f64>,
     /// Per mode, how many indices had no train entry: their rows mean nothing.
     unseen: Vec<usize>,
+    /// The mean of the train values: what is said of an entry about which nothing is known.
+    #[serde(default)]
+    pub mean: Option<f64>,
+    /// Predictions are kept within this range, where values are ratings.
+    #[serde(default)]
+    pub range: Option<(f64, f64)>,
+    /// Per mode, whether its factor is held at the constant vector, because freeing it did not
+    /// help: all its ids are alike to the tensor. Empty for none.
+    #[serde(default)]
+    pub held: Vec<bool>,
+    #[serde(default)]
+    biases: Option<BiasAbout>,
+}
+
+/// What a run has found, on its way into a model file.
+#[derive(Debug, Clone, Copy)]
+pub struct Fit<'a> {
+    /// The tensor.
+    pub point: &'a Point,
+    /// The biases that go with it.
+    pub biases: Option<&'a Biases>,
+    /// Where predictions are clipped.
+    pub range: Option<(f64, f64)>,
+    /// Per mode, whether it is held constant; empty for none.
+    pub held: &'a [bool],
+    /// Per mode, the indices without train entries, ascending.
+    pub unseen: &'a [Vec<u32>],
+    /// The iteration that found it.
+    pub iteration: usize,
+    /// Its error on the train entries.
+    pub train_mse: f64,
+    /// Its error on the validation entries.
+    pub validation_mse: Option<f64>,
 }
 
 /// A model that has been read, with the folder that holds its labels.
@@ -40,6 +100,8 @@ pub struct Model {
     pub about: ModelAbout,
     /// The tensor: X = G x_1 U_1 ... x_D U_D.
     pub point: Point,
+    /// What is added to the tensor.
+    pub biases: Option<Biases>,
     /// Per mode, the indices without train entries, ascending.
     pub unseen: Vec<Vec<u32>>,
     directory: PathBuf,
@@ -74,29 +136,29 @@ impl Model {
     }
 
     /// Writes a model, replacing the one that is there.
-    pub fn write(
-        disk: &dyn Disk,
-        directory: &Path,
-        dataset: &Dataset,
-        point: &Point,
-        unseen: &[Vec<u32>],
-        (iteration, train_mse, validation_mse): (usize, f64, Option<f64>),
-    ) -> Result<()> {
+    pub fn write(disk: &dyn Disk, directory: &Path, dataset: &Dataset, fit: &Fit<'_>) -> Result<()> {
         let manifest = dataset.manifest();
         let about = ModelAbout {
             modes: manifest.modes.clone(),
             value: manifest.value.clone(),
-            rank: point.ranks().to_vec(),
-            iteration,
-            train_mse,
-            validation_mse,
-            unseen: unseen.iter().map(Vec::len).collect(),
+            rank: fit.point.ranks().to_vec(),
+            iteration: fit.iteration,
+            train_mse: fit.train_mse,
+            validation_mse: fit.validation_mse,
+            unseen: fit.unseen.iter().map(Vec::len).collect(),
+            mean: Some(manifest.mean()),
+            range: fit.range,
+            held: fit.held.to_vec(),
+            biases: fit.biases.map(BiasAbout::of),
         };
         let mut writer = ContainerWriter::create(disk, &directory.join(FILE))?;
-        write_arrays(&mut writer, "", &point.factors, &point.core)?;
-        for (mode, indices) in unseen.iter().enumerate() {
+        write_arrays(&mut writer, "", &fit.point.factors, &fit.point.core)?;
+        for (mode, indices) in fit.unseen.iter().enumerate() {
             let numbers: Vec<f64> = indices.iter().map(|&index| f64::from(index)).collect();
             writer.array(format!("unseen.{mode}"), &numbers)?;
+        }
+        if let Some(biases) = fit.biases {
+            write_biases(&mut writer, "", biases)?;
         }
         writer.finish(KIND, &about)
     }
@@ -125,7 +187,14 @@ impl Model {
             let numbers = container.array(&format!("unseen.{mode}"), count)?;
             unseen.push(numbers.into_iter().map(|number| number as u32).collect());
         }
-        Ok(Model { about: container.about, point: Point { factors, core }, unseen, directory })
+        let about = &container.about;
+        let biases = about.biases.as_ref().map(|biases| read_biases(&container, "", biases, &dims));
+        let biases = biases.transpose()?;
+        let ordered = about.range.is_none_or(|(least, most)| least <= most);
+        if !ordered || !(about.held.is_empty() || about.held.len() == dims.len()) {
+            return Err(Error::corrupt(&path, 0, "the model's range or its held modes make no sense"));
+        }
+        Ok(Model { about: container.about, point: Point { factors, core }, biases, unseen, directory })
     }
 
     /// The labels of a mode; `None` where they follow from the index.

@@ -36,6 +36,11 @@ impl Buffers {
         Buffers { sums, dims: dims.into(), ranks: ranks.into(), precision }
     }
 
+    /// How many there may be.
+    pub fn count(&self) -> usize {
+        self.sums.capacity()
+    }
+
     /// Runs `work` on every lane into sums of its own and adds them up: squares, core and rows.
     pub fn sum(
         &mut self,

@@ -3,6 +3,7 @@
 use super::directory::RunDirectory;
 use crate::error::{Error, IoContext, Result};
 use crate::kernel::Precision;
+use crate::recipe::Recipe;
 use crate::shard::{Dataset, Manifest, Split};
 use crate::solver::Options;
 use crate::storage::{Disk, write_atomic};
@@ -44,6 +45,10 @@ pub struct Config {
     pub dataset: PathBuf,
     /// Identifies the dataset's content.
     pub dataset_fingerprint: String,
+    /// Datasets of entries that were folded in, within the run; the first indices of every mode are
+    /// those of the dataset.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub added: Vec<PathBuf>,
     /// One rank per mode.
     pub rank: Vec<usize>,
     /// Seeds the start.
@@ -55,6 +60,13 @@ pub struct Config {
     /// In what gradients are summed up. Runs of before there was a choice did so in double precision.
     #[serde(default = "double")]
     pub precision: Precision,
+    /// Biases, penalty, growth of the rank; the paper's method in files from before there was a
+    /// choice.
+    #[serde(default)]
+    pub recipe: Recipe,
+    /// Whether `rank` is only a bound that was found from counts.
+    #[serde(default)]
+    pub rank_auto: bool,
     /// The solver's options.
     pub solver: Options,
 }
@@ -73,11 +85,14 @@ impl Config {
             format_version: VERSION,
             dataset: dataset.directory().into(),
             dataset_fingerprint: fingerprint(dataset.manifest()),
+            added: Vec::new(),
             rank,
             seed: 1,
             init: Init::Scaled,
             geometry: GeometryKind::default(),
             precision: Precision::default(),
+            recipe: Recipe::usual(dataset.manifest()),
+            rank_auto: false,
             solver: Options::default(),
         }
     }
@@ -88,6 +103,13 @@ impl Config {
         let mut meaning = serde_json::to_value(self).unwrap_or_default();
         if let Some(fields) = meaning.as_object_mut() {
             fields.remove("dataset");
+            // As in files from before there was a choice.
+            if self.recipe == Recipe::plain() {
+                fields.remove("recipe");
+            }
+            if !self.rank_auto {
+                fields.remove("rank_auto");
+            }
         }
         if let Some(solver) = meaning["solver"].as_object_mut() {
             for limit in ["tolerance", "gradient_tolerance", "max_iterations", "patience"] {
@@ -127,6 +149,15 @@ impl Config {
             return Err(Error::Newer { file: path, found, known: VERSION.into() });
         }
         serde_json::from_value(version).map_err(wrong)
+    }
+
+    /// Opens the dataset of a run and those that were folded in.
+    pub fn open_datasets(&self, run: &Path) -> Result<Vec<Dataset>> {
+        let mut datasets = vec![self.open_dataset(run)?];
+        for added in &self.added {
+            datasets.push(Dataset::open(run.join(added))?);
+        }
+        Ok(datasets)
     }
 
     /// Opens the dataset of a run, and makes sure that it is still the one the run began with.

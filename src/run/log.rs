@@ -1,6 +1,7 @@
 //! `log.jsonl`: a line per iteration, for people, plots and programs.
 
 use crate::error::{IoContext, Result};
+use crate::recipe::Move;
 use crate::solver::Iteration;
 use crate::storage::{Disk, DiskFile, write_atomic};
 use serde::{Deserialize, Serialize};
@@ -14,6 +15,24 @@ pub struct LogLine {
     pub iteration: Iteration,
     /// The ranks.
     pub rank: Vec<usize>,
+    /// What is being tried, where there is something to decide.
+    #[serde(default)]
+    pub trial: Option<Move>,
+    /// The weight of the penalty.
+    #[serde(default)]
+    pub penalty: f64,
+    /// The modes held at the constant vector.
+    #[serde(default)]
+    pub held: Vec<usize>,
+    /// The roots of the errors, and the mean absolute error on the validation entries.
+    #[serde(default)]
+    pub train_rmse: f64,
+    /// Likewise.
+    #[serde(default)]
+    pub validation_rmse: Option<f64>,
+    /// Likewise.
+    #[serde(default)]
+    pub validation_mae: Option<f64>,
     /// Wall time of the run so far, restarts included.
     pub seconds: f64,
     /// Processor time so far, likewise.

@@ -7,11 +7,13 @@
 //!   checkpoints/    the newest two
 //!   model/          the best model so far by validation, or the last
 //!   data.tenfill/   the dataset, where a raw file was completed
+//!   added.tenfill/ entries that were folded in
 //!   .lock           held by the process that works on the run
 //! ```
 
 mod config;
 mod directory;
+mod fold;
 mod limits;
 mod log;
 mod save;
@@ -21,6 +23,7 @@ mod verify;
 
 pub use config::{Config, GeometryKind, Init, check_rank};
 pub use directory::RunDirectory;
+pub use fold::{FoldOptions, Folded, fold_in};
 pub use limits::{Every, Limits};
 pub use log::{Log, LogLine, log_path};
 pub use train::{Outcome, complete, resume};

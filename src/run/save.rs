@@ -4,7 +4,9 @@ use super::log::log_path;
 use crate::checkpoint::{Checkpoints, Progress};
 use crate::control::Control;
 use crate::error::{Error, IoContext, Result};
-use crate::model::Model;
+use crate::model::{Fit, Model};
+use crate::objective::Coordinates;
+use crate::recipe::{Extra, fitted};
 use crate::shard::Dataset;
 use crate::solver::State;
 use crate::storage::Disk;
@@ -22,6 +24,9 @@ pub(super) struct Saver<'a> {
     pub run: &'a Path,
     pub dataset: &'a Dataset,
     pub unseen: &'a [Vec<u32>],
+    /// What turns a point into a model's factors, and where predictions are clipped.
+    pub coordinates: Option<Coordinates>,
+    pub range: Option<(f64, f64)>,
     pub checkpoints: Checkpoints,
     pub control: &'a Control,
     pub durable: Mutex<Durable>,
@@ -38,20 +43,31 @@ pub(super) struct Durable {
 
 impl Saver<'_> {
     /// Makes a state durable, with the log up to it and the model that goes with it.
-    pub(super) fn save(&self, state: &State, progress: &Progress, kept: Kept) -> Result<()> {
+    pub(super) fn save(&self, state: &State, extra: &Extra, progress: &Progress, kept: Kept) -> Result<()> {
         let mut durable = self.durable.lock().unwrap_or_else(PoisonError::into_inner);
         let this = (state.last.iteration, state.stuck);
         if durable.checkpoint != Some(this) {
             // The log first: it must reach at least as far as the checkpoint.
             let log = log_path(self.run);
             self.disk.sync_file(&log).context("write", &log)?;
-            self.checkpoints.save(self.disk, state, progress)?;
+            self.checkpoints.save(self.disk, state, Some(extra), progress)?;
             durable.checkpoint = Some(this);
             self.control.detail(format!("checkpoint {} is durable", this.0));
         }
         if durable.model != Some(kept.0) {
             let model = self.run.join("model");
-            Model::write(self.disk, &model, self.dataset, state.model(), self.unseen, kept)?;
+            let model_fit = fitted(state, extra, self.coordinates.as_ref());
+            let fit = Fit {
+                point: &model_fit.point,
+                biases: model_fit.biases.as_ref(),
+                range: self.range,
+                held: &model_fit.held,
+                unseen: self.unseen,
+                iteration: kept.0,
+                train_mse: kept.1,
+                validation_mse: kept.2,
+            };
+            Model::write(self.disk, &model, self.dataset, &fit)?;
             durable.model = Some(kept.0);
         }
         Ok(())
@@ -61,6 +77,7 @@ impl Saver<'_> {
 /// A state that nobody changes any more.
 struct Snapshot {
     state: State,
+    extra: Extra,
     progress: Progress,
     kept: Kept,
 }
@@ -78,7 +95,7 @@ impl Background {
         let (tell, done) = bounded(1);
         scope.spawn(move || {
             for snapshot in snapshots {
-                let result = saver.save(&snapshot.state, &snapshot.progress, snapshot.kept);
+                let result = saver.save(&snapshot.state, &snapshot.extra, &snapshot.progress, snapshot.kept);
                 drop(snapshot);
                 if tell.send(result).is_err() {
                     break;
@@ -100,8 +117,14 @@ impl Background {
     }
 
     /// Begins to save a copy of the state. The thread must be free.
-    pub(super) fn save(&mut self, state: &State, progress: Progress, kept: Kept) -> Result<()> {
-        let snapshot = Box::new(Snapshot { state: state.clone(), progress, kept });
+    pub(super) fn save(
+        &mut self,
+        state: &State,
+        extra: &Extra,
+        progress: Progress,
+        kept: Kept,
+    ) -> Result<()> {
+        let snapshot = Box::new(Snapshot { state: state.clone(), extra: extra.clone(), progress, kept });
         self.busy = true;
         self.give.send(snapshot).map_err(|_| gone())
     }

@@ -7,17 +7,38 @@ use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::manifold::{Distribution, Euclidean, Geometry, Point, Preconditioned, random_point};
 use crate::model::Model;
-use crate::objective::{Needs, Streamed};
+use crate::objective::{Needs, Regularised, Streamed};
+use crate::recipe::Setup;
 use crate::shard::Dataset;
-use crate::solver::Solver;
+use crate::solver::{Options, Solver};
 
 /// The solver that a configuration asks for.
-pub(super) fn solver(config: &Config) -> Solver {
-    let geometry: Box<dyn Geometry> = match config.geometry {
+fn solver(kind: GeometryKind, options: Options) -> Solver {
+    let geometry: Box<dyn Geometry> = match kind {
         GeometryKind::Preconditioned => Box::new(Preconditioned),
         GeometryKind::Euclidean => Box::new(Euclidean),
     };
-    Solver::new(geometry, config.solver)
+    Solver::new(geometry, options)
+}
+
+/// What a trainer is made from.
+pub(super) fn setup<'a>(config: &'a Config, dataset: &'a Dataset) -> Setup<'a> {
+    let kind = config.geometry;
+    Setup {
+        dataset,
+        recipe: &config.recipe,
+        ranks: &config.rank,
+        options: config.solver,
+        seed: config.seed,
+        probe: !config.rank_auto,
+        make_solver: Box::new(move |options| solver(kind, options)),
+    }
+}
+
+/// What a run needs.
+pub(super) fn needs(config: &Config, dataset: &Dataset, threads: usize) -> Needs {
+    let needs = Needs::of(dataset, &config.rank, config.precision, None, threads);
+    if config.recipe.is_plain() { needs } else { needs.with_recipe(dataset) }
 }
 
 /// Opens the data, and says what is odd about it.
@@ -27,13 +48,15 @@ pub(super) fn open(
     budget: &Budget,
     limits: &Limits,
     control: &Control,
-) -> Result<Streamed> {
+) -> Result<Regularised> {
     let manifest = dataset.manifest();
     if manifest.train.entries == 0 {
         return Err(Error::input(dataset.directory(), "the dataset has no train entries"));
     }
-    let needs = Needs::of(dataset, &config.rank, config.precision, None, limits.threads);
-    let objective = Streamed::open(dataset, &config.rank, config.precision, budget, None)?;
+    config.recipe.check(manifest)?;
+    let needs = needs(config, dataset, limits.threads);
+    let more = |needs: Needs| if config.recipe.is_plain() { needs } else { needs.with_recipe(dataset) };
+    let objective = Streamed::open_for(dataset, &config.rank, config.precision, budget, None, more)?;
     let buffers = needs.buffers(budget.total())?;
     if buffers < needs.lanes {
         let (have, need) = (crate::units::size(budget.total()), crate::units::size(needs.total(needs.lanes)));
@@ -55,11 +78,11 @@ pub(super) fn open(
     if manifest.values.min == manifest.values.max {
         control.say(format!("all train values are {}: there is little to learn", manifest.values.min));
     }
-    Ok(objective)
+    Ok(Regularised::new(objective))
 }
 
 /// The first point.
-pub(super) fn start_point(config: &Config, dataset: &Dataset, objective: &Streamed) -> Result<Point> {
+pub(super) fn start_point(config: &Config, dataset: &Dataset, objective: &Regularised) -> Result<Point> {
     let dims: Vec<usize> = dataset.manifest().dims().iter().map(|&dim| dim as usize).collect();
     let random = |distribution| random_point(&dims, &config.rank, distribution, config.seed);
     match &config.init {
@@ -67,7 +90,7 @@ pub(super) fn start_point(config: &Config, dataset: &Dataset, objective: &Stream
         Init::Gaussian => Ok(random(Distribution::Gaussian)),
         Init::Scaled => {
             let mut point = random(Distribution::Uniform);
-            let scale = objective.least_squares_scale(&point)?;
+            let scale = objective.data.least_squares_scale(&point)?;
             point.core.scale(scale);
             Ok(point)
         }

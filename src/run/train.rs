@@ -5,16 +5,16 @@ use super::directory::RunDirectory;
 use super::limits::Limits;
 use super::log::{Log, LogLine};
 use super::save::{Background, Durable, Kept, Saver};
-use super::start::{open, solver, start_point};
+use super::start::{needs, open, setup, start_point};
 use crate::budget::{Budget, Reservation};
 use crate::checkpoint::{Checkpoints, Progress};
 use crate::control::{Control, Unit};
 use crate::error::{Error, Result};
-use crate::kernel::Packing;
 use crate::model::{Model, unseen_indices};
-use crate::objective::{Needs, Streamed};
+use crate::objective::{Regularised, Scored, Scoring, score};
+use crate::recipe::{Extra, Trainer, Tried};
 use crate::shard::{Dataset, Split};
-use crate::solver::{Iteration, Options, Solver, State, StoppedBy};
+use crate::solver::{Iteration, Options, StoppedBy};
 use crate::storage::make_dir;
 use crate::usage::Usage;
 use std::sync::Mutex;
@@ -35,8 +35,19 @@ pub struct Outcome {
     pub validation_mse: Option<f64>,
     /// On test; none without such entries.
     pub test_mse: Option<f64>,
-    /// The ranks.
+    /// The ranks of that model.
     pub rank: Vec<usize>,
+    /// Whether it has biases.
+    pub biases: bool,
+    /// The modes that it holds constant.
+    pub held: Vec<usize>,
+    /// The weight of the penalty it was fitted with.
+    pub penalty: f64,
+    /// What was tried on the way.
+    pub tried: Vec<Tried>,
+    /// Its errors on every split that has entries, clipped, and with entries that biases alone
+    /// have scored.
+    pub errors: Vec<(Split, Scored)>,
     /// Wall and processor time of the run, restarts included.
     pub progress: Progress,
 }
@@ -63,6 +74,11 @@ pub fn resume(
     control: &Control,
 ) -> Result<Outcome> {
     let mut config = Config::read(run.path())?;
+    if !config.added.is_empty() {
+        let what =
+            "rows were folded into this run, so it cannot go on: complete the data with the new entries";
+        return Err(Error::input(run.path(), what));
+    }
     change(&mut config.solver);
     let dataset = config.open_dataset(run.path())?;
     let Some(loaded) = checkpoints(run, &config).newest()? else {
@@ -86,7 +102,8 @@ pub fn resume(
         let mut job =
             Job::new(run, &dataset, &config, limits, control, &budget, usage, before, &objective, log);
         job.saved = Some((iteration, loaded.state.stuck));
-        job.go_on(solver(&config), loaded.state, objective)
+        let extra = loaded.extra.unwrap_or_else(|| Extra::plain(&config.rank));
+        job.go_on(Trainer::resume(setup(&config, &dataset), objective, loaded.state, extra, control)?)
     })
 }
 
@@ -100,19 +117,18 @@ fn begin(
 ) -> Result<Outcome> {
     let usage = Usage::start();
     let budget = Budget::new(limits.memory)?;
-    let mut objective = open(dataset, config, &budget, limits, control)?;
+    let objective = open(dataset, config, &budget, limits, control)?;
     config.write(run.disk(), run.path())?;
     let model = run.path().join("model");
     make_dir(run.disk(), &model)?;
     Model::write_labels(run.disk(), dataset, &model)?;
-    let mut solver = solver(config);
-    let point = start_point(config, dataset, &objective)?;
-    let state = solver.start(&mut objective, point)?;
     let log = Log::open(run.disk(), run.path(), None)?;
     let before = Progress::default();
     let mut job = Job::new(run, dataset, config, limits, control, &budget, usage, before, &objective, log);
-    job.log_iteration(&state, &objective, 1, 0.0)?;
-    job.go_on(solver, state, objective)
+    let first = |objective: &Regularised| start_point(config, dataset, objective);
+    let trainer = Trainer::begin(setup(config, dataset), objective, control, first)?;
+    job.log_iteration(&trainer, 1, 0.0)?;
+    job.go_on(trainer)
 }
 
 fn checkpoints(run: &RunDirectory<'_>, config: &Config) -> Checkpoints {
@@ -157,11 +173,11 @@ impl<'a> Job<'a> {
         budget: &Budget,
         usage: Usage,
         before: Progress,
-        objective: &Streamed,
+        objective: &Regularised,
         log: Log,
     ) -> Self {
         control.progress().stage("complete", Unit::Iterations, config.solver.max_iterations as u64);
-        let needs = Needs::of(dataset, &config.rank, config.precision, None, limits.threads);
+        let needs = needs(config, dataset, limits.threads);
         // A state has all that the solver holds but the trial point and its partials.
         let copy = budget.reserve(needs.copy * (needs.copies - 2), "a copy of the state");
         if copy.is_err() {
@@ -176,39 +192,42 @@ impl<'a> Job<'a> {
             usage,
             best_train_mse: before.best_train_mse,
             before,
-            unseen: unseen_indices(objective.unseen(), &dataset.manifest().mode_order),
+            unseen: unseen_indices(objective.data.unseen(), &dataset.manifest().mode_order),
             log,
             saved: None,
             snapshot: copy.ok(),
         }
     }
 
-    fn progress(&self, objective: &Streamed) -> Progress {
+    fn progress(&self, objective: &Regularised) -> Progress {
         Progress {
             seconds: self.before.seconds + self.usage.seconds(),
             cpu_seconds: self.before.cpu_seconds + self.usage.cpu_seconds(),
-            bytes_read: self.before.bytes_read + objective.train().bytes_read(),
+            bytes_read: self.before.bytes_read + objective.data.train().bytes_read(),
             best_train_mse: self.best_train_mse,
         }
     }
 
-    fn log_iteration(
-        &mut self,
-        state: &State,
-        objective: &Streamed,
-        passes: usize,
-        seconds: f64,
-    ) -> Result<()> {
+    fn log_iteration(&mut self, trainer: &Trainer, passes: usize, seconds: f64) -> Result<()> {
+        let (state, objective, plan) = (&trainer.state, &trainer.objective, &trainer.extra.plan);
         let last = state.last;
         if state.best.as_ref().is_some_and(|best| best.iteration == last.iteration) {
             self.best_train_mse = Some(last.train_mse);
         }
         let progress = self.progress(objective);
-        let entries = objective.train().entries() as f64 * passes as f64;
+        let entries = objective.data.train().entries() as f64 * passes as f64;
         let entries_per_second = if seconds > 0.0 { entries / seconds } else { 0.0 };
+        let held = (0..plan.stage.held.len()).filter(|&mode| plan.stage.held[mode]);
+        let absolute = |scored: &Scored| scored.all.absolute / scored.all.scored.max(1) as f64;
         self.log.write(&LogLine {
             iteration: last,
-            rank: self.config.rank.clone(),
+            rank: state.point.ranks().to_vec(),
+            trial: self.config.recipe.decides().then(|| plan.change.clone()),
+            penalty: plan.stage.lambda,
+            held: held.collect(),
+            train_rmse: last.train_mse.sqrt(),
+            validation_rmse: last.validation_mse.map(f64::sqrt),
+            validation_mae: objective.last_validation.as_ref().map(absolute),
             seconds: progress.seconds,
             cpu_seconds: progress.cpu_seconds,
             entries_per_second,
@@ -227,53 +246,56 @@ impl<'a> Job<'a> {
         Ok(())
     }
 
-    fn go_on(mut self, mut solver: Solver, mut state: State, mut objective: Streamed) -> Result<Outcome> {
+    fn go_on(mut self, mut trainer: Trainer) -> Result<Outcome> {
         let unseen = std::mem::take(&mut self.unseen);
         let saver = Saver {
             disk: self.run.disk(),
             run: self.run.path(),
             dataset: self.dataset,
             unseen: &unseen,
+            coordinates: trainer.coordinates().cloned(),
+            range: self.config.recipe.range,
             checkpoints: checkpoints(self.run, self.config),
             control: self.control,
             durable: Mutex::new(Durable { checkpoint: self.saved, model: None }),
         };
         let stopped_by = std::thread::scope(|scope| {
             let mut background = self.snapshot.is_some().then(|| Background::start(scope, &saver));
-            let stopped_by =
-                self.iterate(&mut solver, &mut state, &mut objective, &saver, background.as_mut())?;
+            let stopped_by = self.iterate(&mut trainer, &saver, background.as_mut())?;
             background.map_or(Ok(()), Background::finish)?;
             Ok::<_, Error>(stopped_by)
         })?;
-        saver.save(&state, &self.progress(&objective), self.kept(&state))?;
-        self.finish(&state, &objective, stopped_by)
+        let kept = self.kept(&trainer);
+        saver.save(&trainer.state, &trainer.extra, &self.progress(&trainer.objective), kept)?;
+        self.finish(&trainer, stopped_by)
     }
 
     /// Iterates until there is a reason to end, with checkpoints on the way.
     fn iterate(
         &mut self,
-        solver: &mut Solver,
-        state: &mut State,
-        objective: &mut Streamed,
+        trainer: &mut Trainer,
         saver: &Saver<'_>,
         mut background: Option<&mut Background>,
     ) -> Result<StoppedBy> {
         let every = self.limits.every;
-        let mut saved = (state.last.iteration, Instant::now());
+        let mut saved = (trainer.state.last.iteration, Instant::now());
+        let mut passes = trainer.state.last.passes;
         loop {
-            if let Some(reason) = solver.stop(state) {
+            if let Some(reason) = trainer.stop() {
                 return Ok(reason);
             }
             if self.control.stopping() {
                 return Ok(StoppedBy::Interrupted);
             }
-            let (passes, begun) = (state.last.passes, Instant::now());
-            if solver.iterate(state, objective)?.is_none() {
-                continue; // no step lowers the cost: the state says so
+            let begun = Instant::now();
+            if !trainer.iterate()? {
+                continue; // the plan went on to another stage, or no step lowers the cost
             }
             let seconds = begun.elapsed().as_secs_f64();
-            self.log_iteration(state, objective, state.last.passes - passes, seconds)?;
-            if state.last.guarded > 0 && state.guards == state.last.guarded {
+            let state = &trainer.state;
+            self.log_iteration(trainer, state.last.passes - passes, seconds)?;
+            passes = state.last.passes;
+            if state.last.guarded > 0 && state.guards == state.last.guarded && self.config.recipe.is_plain() {
                 self.control.say("the core is nearly singular in some mode (see 'guarded' in log.jsonl): is the rank too large?");
             }
             let due = every.iterations > 0 && state.last.iteration >= saved.0 + every.iterations;
@@ -282,10 +304,10 @@ impl<'a> Job<'a> {
             // holding up this one.
             let free = background.as_mut().map_or(Ok(true), |background| background.is_free())?;
             if due && free {
-                let (progress, kept) = (self.progress(objective), self.kept(state));
+                let (progress, kept) = (self.progress(&trainer.objective), self.kept(trainer));
                 match &mut background {
-                    Some(background) => background.save(state, progress, kept)?,
-                    None => saver.save(state, &progress, kept)?,
+                    Some(background) => background.save(state, &trainer.extra, progress, kept)?,
+                    None => saver.save(state, &trainer.extra, &progress, kept)?,
                 }
                 saved = (state.last.iteration, Instant::now());
             }
@@ -293,7 +315,8 @@ impl<'a> Job<'a> {
     }
 
     /// Iteration, train and validation error of the model that is kept.
-    fn kept(&self, state: &State) -> Kept {
+    fn kept(&self, trainer: &Trainer) -> Kept {
+        let state = &trainer.state;
         match &state.best {
             Some(best) => (
                 best.iteration,
@@ -304,32 +327,37 @@ impl<'a> Job<'a> {
         }
     }
 
-    fn finish(&self, state: &State, objective: &Streamed, stopped_by: StoppedBy) -> Result<Outcome> {
-        let (best_iteration, train_mse, validation_mse) = self.kept(state);
+    fn finish(&self, trainer: &Trainer, stopped_by: StoppedBy) -> Result<Outcome> {
+        let (best_iteration, train_mse, validation_mse) = self.kept(trainer);
         let manifest = self.dataset.manifest();
-        let test_mse = match manifest.test.entries {
-            0 => None,
-            _ => {
-                let stream = crate::stream::Stream::open(self.dataset, Split::Test, None)?;
-                let sums = crate::objective::residuals(
-                    &stream,
-                    state.model(),
-                    &manifest.mode_order,
-                    objective.unseen(),
-                    &mut Packing::new(),
-                )?;
-                (sums.scored > 0).then(|| sums.squares / sums.scored as f64)
+        let model = trainer.model();
+        let scoring =
+            Scoring { biases: model.biases.as_ref(), range: self.config.recipe.range, held: &model.held };
+        let mut errors = Vec::new();
+        for split in Split::ALL {
+            if manifest.split(split).entries > 0 {
+                let stream = crate::stream::Stream::open(self.dataset, split, None)?;
+                let unseen = trainer.objective.data.unseen();
+                errors.push((split, score(&stream, &model.point, &manifest.mode_order, unseen, &scoring)?));
             }
-        };
+        }
+        let test = errors.iter().find(|(split, _)| *split == Split::Test);
+        let test_mse = test.and_then(|(_, scored)| scored.mse());
+        let stage = trainer.extra.best.as_ref().map_or(&trainer.extra.plan.stage, |best| &best.0);
         Ok(Outcome {
-            last: state.last,
+            last: trainer.state.last,
             stopped_by,
             best_iteration,
             train_mse,
             validation_mse,
             test_mse,
-            rank: self.config.rank.clone(),
-            progress: self.progress(objective),
+            rank: model.point.ranks().to_vec(),
+            biases: model.biases.is_some(),
+            held: (0..model.held.len()).filter(|&mode| model.held[mode]).collect(),
+            penalty: stage.lambda,
+            tried: trainer.extra.plan.tried.clone(),
+            errors,
+            progress: self.progress(&trainer.objective),
         })
     }
 }

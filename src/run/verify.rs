@@ -15,6 +15,12 @@ pub fn verify_run(run: &Path, control: &Control) -> Result<Verification> {
     if let Err(error) = config.open_dataset(run) {
         found.note(error, &run.join(&config.dataset))?;
     }
+    for added in &config.added {
+        let more = verify(&run.join(added), control)?;
+        found.files += more.files;
+        found.bytes += more.bytes;
+        found.problems.extend(more.problems);
+    }
     found.files += 1;
     let checkpoints = Checkpoints::new(run.join("checkpoints"), config.meaning());
     for iteration in checkpoints.iterations()? {

@@ -4,6 +4,7 @@ use super::labels::{Labels, read_labels};
 use super::manifest::{Manifest, ModeKind, Split};
 use super::reader::Shard;
 use crate::error::{Error, Result};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 /// A dataset directory whose manifest has been read and checked.
@@ -61,19 +62,38 @@ impl Dataset {
 
     /// Calls `each(indices, value)` for all entries of a split in storage order, the indices in the
     /// user's mode order. One block is in memory at a time.
-    pub fn for_each(&self, split: Split, mut each: impl FnMut(&[u32], f64)) -> Result<()> {
+    pub fn for_each(&self, split: Split, each: impl FnMut(&[u32], f64)) -> Result<()> {
+        self.for_each_within(split, None, each)
+    }
+
+    /// The same for the entries whose index in a mode lies in a range. Where the dataset is sorted by
+    /// that mode only the blocks of that range are read.
+    pub fn for_each_within(
+        &self,
+        split: Split,
+        within: Option<(usize, Range<u32>)>,
+        mut each: impl FnMut(&[u32], f64),
+    ) -> Result<()> {
         let order = &self.manifest.mode_order;
         let mut buffer = Vec::new();
         let mut indices = vec![0; order.len()];
         for shard in self.shards(split)? {
-            for number in 0..shard.blocks().len() {
+            for (number, row) in shard.blocks().iter().enumerate() {
+                if let Some((mode, range)) = &within
+                    && order[0] == *mode
+                    && (row.last < range.start || row.first >= range.end)
+                {
+                    continue;
+                }
                 let bytes = shard.read_block(number, &mut buffer)?;
                 shard.check(number, bytes)?;
                 shard.view(number, bytes)?.for_each(|levels, value| {
                     for (level, &index) in levels.iter().enumerate() {
                         indices[order[level]] = index;
                     }
-                    each(&indices, value);
+                    if within.as_ref().is_none_or(|(mode, range)| range.contains(&indices[*mode])) {
+                        each(&indices, value);
+                    }
                 });
             }
         }

@@ -240,6 +240,11 @@ impl Manifest {
         }
     }
 
+    /// The mean of the train values; 0 where there are none.
+    pub fn mean(&self) -> f64 {
+        self.values.sum / self.train.entries.max(1) as f64
+    }
+
     /// The dimensions in the user's order.
     pub fn dims(&self) -> Vec<u32> {
         self.modes.iter().map(|mode| mode.dim).collect()

@@ -314,7 +314,11 @@ fn keep_best(state: &mut State) {
     };
     match &mut state.best {
         Some(best) if mse < best.validation_mse => {
-            best.point.copy_from(&state.point);
+            if best.point.ranks() == state.point.ranks() {
+                best.point.copy_from(&state.point);
+            } else {
+                best.point = state.point.clone();
+            }
             best.validation_mse = mse;
             best.iteration = state.last.iteration;
         }

@@ -3,6 +3,7 @@
 mod cases;
 mod compare;
 mod convert;
+mod export;
 mod instances;
 mod kernels;
 mod limits;
@@ -26,6 +27,7 @@ enum Command {
     Instances(instances::Arguments),
     Scaling(scaling::Arguments),
     Compare(compare::Arguments),
+    Export(export::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -35,6 +37,7 @@ fn main() -> ExitCode {
         Command::Instances(arguments) => instances::run(&arguments),
         Command::Scaling(arguments) => scaling::run(&arguments),
         Command::Compare(arguments) => compare::run(&arguments),
+        Command::Export(arguments) => export::run(&arguments),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -8,7 +8,7 @@ use tenfill::ingest::columns::ColumnRequest;
 use tenfill::ingest::dialect::DialectRequest;
 use tenfill::ingest::{self, ReadOptions};
 use tenfill::manifold::{Distribution, Tangent, random_point};
-use tenfill::model::Model;
+use tenfill::model::{Biases, Fit, Model, TimeBias};
 use tenfill::shard::{Manifest, Shard, ShardWriter};
 use tenfill::solver::{Best, Iteration, State};
 use tenfill::storage::RealDisk;
@@ -223,9 +223,32 @@ fn models(place: &Path) -> Vec<Vec<u8>> {
     let unseen = vec![vec![1], vec![], vec![0, 3]];
     let folder = place.join("model");
     std::fs::create_dir_all(&folder).expect("the scratch directory can be written");
-    Model::write(&RealDisk, &folder, &dataset, &point, &unseen, (3, 0.5, None))
-        .expect("a model can be written");
-    vec![std::fs::read(folder.join("model.bin")).expect("the model is there")]
+    let order = dims.len();
+    let biases = Biases {
+        mean: 3.5,
+        modes: dims.iter().map(|&dim| vec![0.25; dim]).collect(),
+        time: Some(TimeBias {
+            of: 0,
+            clock: order - 1,
+            first: vec![0; dims[0]],
+            values: vec![0.1; TimeBias::buckets(dims[order - 1] as u32)],
+        }),
+    };
+    let write = |biases| {
+        let fit = Fit {
+            point: &point,
+            biases,
+            range: Some((0.5, 5.0)),
+            held: &[false, false, true],
+            unseen: &unseen,
+            iteration: 3,
+            train_mse: 0.5,
+            validation_mse: None,
+        };
+        Model::write(&RealDisk, &folder, &dataset, &fit).expect("a model can be written");
+        std::fs::read(folder.join("model.bin")).expect("the model is there")
+    };
+    vec![write(None), write(Some(&biases))]
 }
 
 /// The head's at 12, the description's in the tail, the tail's.

@@ -1,15 +1,18 @@
 //! Joins stream, kernel and reduce: the cost over a dataset, its gradient, and the step sums.
 
+use super::needs::{Needs, in_levels};
+use super::targets::Targets;
 use crate::budget::{Budget, Reservation};
 use crate::error::{Error, Result};
 use crate::kernel::{
     self, FactorsView, GradientSums, LinePolynomial, Packing, Precision, ResidualSums, Unseen, Workspace,
 };
 use crate::manifold::{Core, Point, Rows, Tangent};
+use crate::model::Biases;
 use crate::reduce::{Buffers, map_lanes};
 use crate::shard::{Dataset, Split};
 use crate::solver::{Cost, Objective, StepSums};
-use crate::stream::{Access, LANES, Stream};
+use crate::stream::{Access, Stream};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The mean squared residual over the train entries of a dataset, streamed.
@@ -20,6 +23,8 @@ pub struct Streamed {
     buffers: Buffers,
     packing: Packing,
     unseen: UnseenRows,
+    biases: Option<Biases>,
+    precision: Precision,
     _memory: Reservation,
 }
 
@@ -56,7 +61,7 @@ impl UnseenRows {
         Ok(UnseenRows { levels: levels.into_iter().map(|flags| flags.map(plain)).collect() })
     }
 
-    fn view(&self) -> Unseen<'_> {
+    pub(super) fn view(&self) -> Unseen<'_> {
         let mut view: Unseen<'_> = [None; crate::MAX_ORDER];
         for (view, flags) in view.iter_mut().zip(&self.levels) {
             *view = flags.as_deref();
@@ -71,87 +76,18 @@ impl UnseenRows {
     }
 }
 
-/// What a run of a given rank needs, in bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Needs {
-    /// One dense copy of all factors and the core.
-    pub copy: u64,
-    /// Copies that the solver holds.
-    pub copies: u64,
-    /// The gradient sums of one lane.
-    pub lane: u64,
-    /// Lanes that there are.
-    pub lanes: u64,
-    /// The packed rows that the kernels read.
-    pub packed: u64,
-    /// Everything that does not grow: the program, its stacks, small matrices, read windows.
-    pub constant: u64,
-}
-
-impl Needs {
-    /// For a dataset and ranks in the user's order; `threads` lanes are read at a time.
-    pub fn of(
-        dataset: &Dataset,
-        ranks: &[usize],
-        precision: Precision,
-        access: Option<Access>,
-        threads: usize,
-    ) -> Self {
-        let manifest = dataset.manifest();
-        let factor = |mode: usize| u64::from(manifest.modes[mode].dim) * ranks[mode] as u64 * 8;
-        let core = ranks.iter().product::<usize>() as u64 * 8;
-        let copy = (0..ranks.len()).map(factor).sum::<u64>() + core;
-        // Point, gradient, direction, trial and transported; the best model where one is chosen.
-        let copies = if manifest.validation.entries > 0 { 6 } else { 5 };
-        let blocks: u64 = manifest.train.shards.iter().map(|shard| shard.blocks).sum();
-        let lanes = (LANES as u64).min(blocks.max(1));
-        let (dims, stored) = in_levels(dataset, ranks);
-        // A lane has its own part of the first level and all rows of the others.
-        let slices = dims[0].div_ceil(lanes as usize);
-        let lane = GradientSums::bytes(&dims, &stored, slices, precision) + 65_536;
-        let packed = Packing::bytes(&dims, &stored);
-        let flags: u64 = manifest.modes.iter().map(|mode| u64::from(mode.dim)).sum();
-        let window = if access == Some(Access::ReadAhead) { 12 << 20 } else { 0 };
-        let constant = (6 << 20) + flags + threads as u64 * (window + (1 << 20));
-        Needs { copy, copies, lane, lanes, packed, constant }
-    }
-
-    /// With this many lane buffers.
-    pub fn total(&self, buffers: u64) -> u64 {
-        self.copy * self.copies + self.lane * buffers + self.packed + self.constant
-    }
-
-    /// How many lane buffers fit into a budget: all lanes', or as many as there is room for.
-    pub fn buffers(&self, budget: u64) -> Result<u64> {
-        match (1..=self.lanes).rev().find(|&buffers| self.total(buffers) <= budget) {
-            Some(buffers) => Ok(buffers),
-            None => {
-                let what = "a run of this rank (factors, gradient, directions and one lane)".into();
-                Err(Error::Budget { budget, needed: self.total(1), what })
-            }
-        }
-    }
-}
-
-/// Dimensions and ranks in storage order.
-fn in_levels(dataset: &Dataset, ranks: &[usize]) -> (Vec<usize>, Vec<usize>) {
-    let manifest = dataset.manifest();
-    let dims = manifest.level_dims().iter().map(|&dim| dim as usize).collect();
-    (dims, manifest.mode_order.iter().map(|&mode| ranks[mode]).collect())
-}
-
 /// Factors in storage order, with the core's axes permuted to match.
-struct Stored {
+pub(super) struct Stored {
     ranks: Vec<usize>,
     core: Vec<f64>,
 }
 
 impl Stored {
-    fn new(core: &Core, order: &[usize]) -> Self {
+    pub(super) fn new(core: &Core, order: &[usize]) -> Self {
         Stored { ranks: order.iter().map(|&mode| core.ranks()[mode]).collect(), core: permute(core, order) }
     }
 
-    fn view<'a>(&'a self, factors: &'a [Rows], order: &[usize]) -> FactorsView<'a> {
+    pub(super) fn view<'a>(&'a self, factors: &'a [Rows], order: &[usize]) -> FactorsView<'a> {
         let rows: Vec<&[f64]> = order.iter().map(|&mode| factors[mode].as_slice()).collect();
         FactorsView::new(&self.ranks, &rows, &self.core)
     }
@@ -194,21 +130,42 @@ impl Streamed {
         budget: &Budget,
         access: Option<Access>,
     ) -> Result<Self> {
+        Self::open_for(dataset, ranks, precision, budget, access, |needs| needs)
+    }
+
+    /// The same where more than the plain method's memory is needed.
+    pub fn open_for(
+        dataset: &Dataset,
+        ranks: &[usize],
+        precision: Precision,
+        budget: &Budget,
+        access: Option<Access>,
+        change: impl FnOnce(Needs) -> Needs,
+    ) -> Result<Self> {
         let manifest = dataset.manifest();
         let train = Stream::open(dataset, Split::Train, access)?;
         let validation = match manifest.validation.entries {
             0 => None,
             _ => Some(Stream::open(dataset, Split::Validation, access)?),
         };
-        let needs = Needs::of(dataset, ranks, precision, Some(train.access()), rayon::current_num_threads());
+        let threads = rayon::current_num_threads();
+        let needs = change(Needs::of(dataset, ranks, precision, Some(train.access()), threads));
         let buffers = needs.buffers(budget.total())?;
         let memory = budget.reserve(needs.total(buffers), "the run")?;
         let mode_order = manifest.mode_order.clone();
         let (dims, stored) = in_levels(dataset, ranks);
         let unseen = UnseenRows::of(dataset, &train)?;
-        let buffers = Buffers::new(buffers as usize, &dims, &stored, precision);
-        let packing = Packing::new();
-        Ok(Streamed { train, validation, mode_order, buffers, packing, unseen, _memory: memory })
+        Ok(Streamed {
+            train,
+            validation,
+            mode_order,
+            buffers: Buffers::new(buffers as usize, &dims, &stored, precision),
+            packing: Packing::new(),
+            unseen,
+            biases: None,
+            precision,
+            _memory: memory,
+        })
     }
 
     /// The train entries.
@@ -219,6 +176,32 @@ impl Streamed {
     /// The rows that cannot be learned.
     pub fn unseen(&self) -> &UnseenRows {
         &self.unseen
+    }
+
+    /// The validation entries, where there are any.
+    pub(super) fn validation_entries(&self) -> Option<&Stream> {
+        self.validation.as_ref()
+    }
+
+    /// Level l belongs to mode `mode_order()[l]`.
+    pub fn mode_order(&self) -> &[usize] {
+        &self.mode_order
+    }
+
+    /// What is taken off the values before the tensor has to explain them.
+    pub fn biases(&self) -> Option<&Biases> {
+        self.biases.as_ref()
+    }
+
+    /// Sets the biases.
+    pub fn set_biases(&mut self, biases: Option<Biases>) {
+        self.biases = biases;
+    }
+
+    /// Makes room for models of other ranks, not above those that the memory was reserved for.
+    pub fn set_ranks(&mut self, dims: &[usize], ranks: &[usize]) {
+        let by_level = |of: &[usize]| self.mode_order.iter().map(|&mode| of[mode]).collect::<Vec<_>>();
+        self.buffers = Buffers::new(self.buffers.count(), &by_level(dims), &by_level(ranks), self.precision);
     }
 
     /// The factor c that minimises the sum of (c X - y)^2 over a sample of the train entries.
@@ -280,10 +263,11 @@ impl Objective for Streamed {
         let mut by_mode: Vec<Option<&mut Rows>> = partials.factors.iter_mut().map(Some).collect();
         let mut rows: Vec<&mut Rows> =
             self.mode_order.iter().filter_map(|&mode| by_mode[mode].take()).collect();
+        let targets = Targets::new(self.biases.as_ref(), &self.mode_order);
         let squares = self.buffers.sum(stream, &mut rows, &mut core, |lane, sums: &mut GradientSums| {
-            let mut workspace = Workspace::new();
+            let (mut workspace, mut values) = (Workspace::new(), Vec::new());
             stream.for_each(lane, |block| {
-                kernel::gradient(block, &packed, sums, &mut workspace);
+                kernel::gradient(&targets.view(block, &mut values), &packed, sums, &mut workspace);
                 Ok(())
             })
         })?;
@@ -301,10 +285,12 @@ impl Objective for Streamed {
         let (stored, moved) = (Stored::new(&point.core, order), Stored::new(&direction.core, order));
         let (at, along) = (stored.view(&point.factors, order), moved.view(&direction.factors, order));
         let line = self.packing.line(at, along);
+        let targets = Targets::new(self.biases.as_ref(), order);
         let lanes = map_lanes(&self.train, |lane| {
             let (mut sums, mut workspace) = (kernel::StepSums::default(), Workspace::new());
+            let mut values = Vec::new();
             self.train.for_each(lane, |block| {
-                kernel::step(block, &line, &mut sums, &mut workspace);
+                kernel::step(&targets.view(block, &mut values), &line, &mut sums, &mut workspace);
                 Ok(())
             })?;
             Ok(sums)
@@ -319,10 +305,18 @@ impl Objective for Streamed {
         let order = &self.mode_order;
         let (stored, moved) = (Stored::new(&point.core, order), Stored::new(&direction.core, order));
         let (at, along) = (stored.view(&point.factors, order), moved.view(&direction.factors, order));
+        let targets = Targets::new(self.biases.as_ref(), order);
         let lanes = map_lanes(&self.train, |lane| {
             let (mut sum, mut workspace) = (LinePolynomial::new(order.len()), Workspace::new());
+            let mut values = Vec::new();
             self.train.for_each(lane, |block| {
-                kernel::line_polynomial(block, &at, &along, &mut sum, &mut workspace);
+                kernel::line_polynomial(
+                    &targets.view(block, &mut values),
+                    &at,
+                    &along,
+                    &mut sum,
+                    &mut workspace,
+                );
                 Ok(())
             })?;
             Ok(sum)

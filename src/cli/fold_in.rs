@@ -1,0 +1,97 @@
+//! `tenfill fold-in`.
+
+use super::{Context, default_threads};
+use crate::budget::Budget;
+use crate::error::{Error, Result};
+use crate::run::{FoldOptions, fold_in};
+use crate::units;
+use crate::usage::Usage;
+use serde_json::json;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Learn ids that the model has not seen, from their entries alone
+///
+/// NEW is a file with the columns of the run's own data. For every id of one mode that occurs in it a
+/// row (and a bias) is found by ridge least squares, with everything else of the model held; no
+/// training. Ids that the model knows are found anew from their train entries and the new ones, which
+/// replace entries at the same place. The result is a run that evaluate, predict, recommend, export,
+/// report and fold-in take like any other; it refers to the dataset of the first run, which must stay.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  tenfill fold-in run new-users.csv -o run2
+  tenfill fold-in run todays-ratings.csv -o run2 --mode userId
+  tenfill fold-in run2 new-movies.parquet -o run3 --mode movieId
+  tenfill recommend run2 --given userId=71568 --rank-mode movieId")]
+pub(super) struct Arguments {
+    /// The run
+    run: PathBuf,
+    /// The new entries
+    new: PathBuf,
+    /// The run to write
+    #[arg(short, long, value_name = "RUN2")]
+    output: PathBuf,
+    /// The mode whose rows are found [default: the one with ids that the model lacks]
+    #[arg(long)]
+    mode: Option<String>,
+    /// How strongly rows are drawn to the average row; 1 is what the spread of the known rows suggests
+    #[arg(long, default_value_t = 1.0, value_name = "FACTOR")]
+    ridge: f64,
+    /// Memory to keep to [default: 1G, or a quarter of the machine's]
+    #[arg(long, value_parser = units::parse_size)]
+    memory: Option<u64>,
+    /// Threads [default: one per core]
+    #[arg(long)]
+    threads: Option<usize>,
+    /// Replace the output if it exists
+    #[arg(long)]
+    force: bool,
+}
+
+pub(super) fn run(arguments: Arguments, context: &Context) -> Result<ExitCode> {
+    let usage = Usage::start();
+    if !(arguments.ridge.is_finite() && arguments.ridge >= 0.0) {
+        return Err(Error::request("--ridge is negative or no number"));
+    }
+    let options = FoldOptions {
+        mode: arguments.mode,
+        ridge: arguments.ridge,
+        memory: arguments.memory.unwrap_or_else(Budget::default_bytes),
+        threads: arguments.threads.unwrap_or_else(default_threads),
+        force: arguments.force,
+    };
+    let done = fold_in(&arguments.run, &arguments.new, &arguments.output, &options, &context.control)?;
+    if done.left_out > 0 {
+        let count = units::count(done.left_out);
+        context
+            .control
+            .say(format!("{count} entries were left out: the model does not know another of their ids"));
+    }
+    if done.outside_bins > 0 {
+        let count = units::count(done.outside_bins);
+        context.control.say(format!("{count} entries lie outside the bins and were taken as the nearest"));
+    }
+    let seconds = usage.seconds();
+    context.print(format_args!(
+        "{}: {} new and {} updated ids of {} from {} entries in {}",
+        arguments.output.display(),
+        units::count(done.new_ids),
+        units::count(done.updated_ids),
+        done.mode,
+        units::count(done.entries),
+        units::duration(seconds),
+    ));
+    context.finish(&json!({
+        "mode": done.mode,
+        "new_ids": done.new_ids,
+        "updated_ids": done.updated_ids,
+        "entries": done.entries,
+        "left_out": done.left_out,
+        "outside_bins": done.outside_bins,
+        "seconds": seconds,
+        "cpu_seconds": usage.cpu_seconds(),
+        "peak_anon_bytes": usage.peak_anon_bytes(),
+    }));
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,103 @@
+//! `tenfill predict`.
+
+use super::{Context, default_threads, given};
+use crate::error::{Error, Result};
+use crate::ingest::dialect::{Delimiter, DialectRequest};
+use crate::model::{AnswerOptions, ModeIds, Model, predict_file};
+use crate::units;
+use crate::usage::Usage;
+use serde_json::json;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Predict a value for every row of a table of ids
+///
+/// QUERIES is CSV, TSV, other delimited text or Parquet, plain, gzip or zstd, or - for standard
+/// input. Its columns may stand in any order; those that are no mode are passed through. Two
+/// columns are added: prediction, and known, which is false where the model has never met an id and
+/// the value comes from the biases of the others, or is the mean. A time outside the bins counts as
+/// the nearest one. Any number of rows takes the same memory.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  tenfill predict run queries.csv                              to standard output
+  tenfill predict run queries.parquet -o answers.parquet
+  tenfill predict run pairs.csv --given timestamp=latest       the same time for every row
+  tenfill predict run pairs.tsv --modes user,film --given timestamp=average -o answers.csv.gz
+  zcat queries.csv.gz | tenfill predict run - --strict -o answers.csv")]
+pub(super) struct Arguments {
+    /// The run
+    run: PathBuf,
+    /// The table of ids; - for standard input
+    queries: PathBuf,
+    /// The table to write: .csv, .tsv (also .gz, .zst) or .parquet [default: CSV to standard output]
+    #[arg(short, long, value_name = "OUT")]
+    output: Option<PathBuf>,
+    /// Columns of the modes, in the model's order, by name or number [default: those with their names]
+    #[arg(long, value_delimiter = ',', value_name = "COLUMNS")]
+    modes: Option<Vec<String>>,
+    /// A mode that is the same for all rows: an id, a date, 'latest' (of bins) or 'average'
+    #[arg(long, value_name = "MODE=ID", value_parser = given::parse)]
+    given: Vec<given::Given>,
+    /// Stop at an id that the model does not know, instead of falling back
+    #[arg(long)]
+    strict: bool,
+    /// Between fields: , ; | :: tab space [default: found from the first lines]
+    #[arg(long, value_parser = Delimiter::parse)]
+    delimiter: Option<Delimiter>,
+    /// The first line is data [default: found]
+    #[arg(long)]
+    no_header: bool,
+    /// Threads [default: one per core]
+    #[arg(long)]
+    threads: Option<usize>,
+    /// Replace the output if it exists
+    #[arg(long)]
+    force: bool,
+}
+
+pub(super) fn run(arguments: Arguments, context: &Context) -> Result<ExitCode> {
+    let usage = Usage::start();
+    let model = Model::read(&arguments.run)?;
+    let ids = ModeIds::of_all(&model)?;
+    let options = AnswerOptions {
+        given: given::places(&model, &ids, &arguments.given, arguments.strict, context)?,
+        output: arguments.output,
+        force: arguments.force,
+        strict: arguments.strict,
+        columns: arguments.modes,
+        dialect: DialectRequest {
+            delimiter: arguments.delimiter,
+            header: arguments.no_header.then_some(false),
+        },
+    };
+    drop(ids);
+    let threads = arguments.threads.unwrap_or_else(default_threads);
+    let done = in_pool(threads, || predict_file(&model, &arguments.queries, &options, &context.control))?;
+    let seconds = usage.seconds();
+    let mut said = format!("{} rows in {}", units::count(done.rows), units::duration(seconds));
+    if done.unknown > 0 {
+        said += &format!("; {} with ids that the model does not know", units::count(done.unknown));
+    }
+    if done.outside_bins > 0 {
+        said += &format!("; {} outside the bins, taken as the nearest", units::count(done.outside_bins));
+    }
+    context.about(&options.output, said);
+    context.finish(&json!({
+        "rows": done.rows,
+        "unknown": done.unknown,
+        "outside_bins": done.outside_bins,
+        "seconds": seconds,
+        "cpu_seconds": usage.cpu_seconds(),
+        "peak_anon_bytes": usage.peak_anon_bytes(),
+    }));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Runs `work` with so many threads; results do not depend on their number.
+pub(super) fn in_pool<T: Send>(threads: usize, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads.max(1)).build();
+    let pool =
+        pool.map_err(|error| Error::request(format!("{threads} threads cannot be started: {error}")))?;
+    pool.install(work)
+}

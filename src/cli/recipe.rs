@@ -1,0 +1,117 @@
+//! The options of `complete` for data with noise: biases, penalty, growth, clipping.
+
+use crate::error::{Error, Result};
+use crate::objective::PenaltyKind;
+use crate::recipe::{BiasChoice, PenaltyChoice, Recipe, rating_range};
+use crate::shard::Manifest;
+
+/// What the defaults leave to validation, where there are validation entries.
+#[derive(clap::Args)]
+pub(super) struct RecipeArguments {
+    /// Biases beside the tensor: none, the mean, or the mean and one per index of every mode
+    /// [default: auto, decided on validation; none without validation entries]
+    #[arg(long, value_enum, value_name = "WHICH")]
+    bias: Option<BiasArgument>,
+    /// A bias over the time since an id's first entry too, e.g. userId:timestamp
+    #[arg(long, value_name = "ID:TIME")]
+    bias_time: Option<String>,
+    /// The weight of the penalty on the core: auto, 0 or a number [default: auto, decided on
+    /// validation; 0 without validation entries]
+    #[arg(long, value_parser = parse_penalty, value_name = "auto|LAMBDA")]
+    penalty: Option<PenaltyChoice>,
+    /// The norm that is penalised
+    #[arg(long, value_enum, default_value_t = KindArgument::Nuclear)]
+    penalty_kind: KindArgument,
+    /// Begin with a small rank and let it grow while validation improves [default where there are
+    /// validation entries]
+    #[arg(long, overrides_with = "no_grow")]
+    grow: bool,
+    /// Keep to the rank that is given
+    #[arg(long)]
+    no_grow: bool,
+    /// Clip predictions to the range of the train values [default where they look like ratings]
+    #[arg(long, overrides_with = "no_clip")]
+    clip: bool,
+    /// Do not clip predictions
+    #[arg(long)]
+    no_clip: bool,
+}
+
+#[derive(clap::ValueEnum, Clone, Copy)]
+enum BiasArgument {
+    Auto,
+    None,
+    Mean,
+    Modes,
+}
+
+#[derive(clap::ValueEnum, Clone, Copy)]
+enum KindArgument {
+    /// The sum of the nuclear norms of the core's unfoldings
+    Nuclear,
+    /// The sum of squares
+    Frobenius,
+}
+
+fn parse_penalty(text: &str) -> Result<PenaltyChoice, String> {
+    if text == "auto" {
+        return Ok(PenaltyChoice::Auto);
+    }
+    match text.parse::<f64>() {
+        Ok(lambda) if lambda.is_finite() && lambda >= 0.0 => Ok(PenaltyChoice::Fixed(lambda)),
+        _ => Err(format!("'{text}' is neither auto nor a number from 0 on")),
+    }
+}
+
+impl RecipeArguments {
+    /// What was asked for, and the defaults for the rest.
+    pub(super) fn recipe(&self, manifest: &Manifest, rank_auto: bool) -> Result<Recipe> {
+        let mut recipe = Recipe::usual(manifest);
+        if let Some(bias) = self.bias {
+            recipe.bias = match bias {
+                BiasArgument::Auto => BiasChoice::Auto,
+                BiasArgument::None => BiasChoice::None,
+                BiasArgument::Mean => BiasChoice::Mean,
+                BiasArgument::Modes => BiasChoice::Modes,
+            };
+        }
+        if let Some(text) = &self.bias_time {
+            recipe.bias_time = Some(time_modes(text, manifest)?);
+            // Without validation entries nothing else asks for biases.
+            if self.bias.is_none() && recipe.bias == BiasChoice::None {
+                recipe.bias = BiasChoice::Modes;
+            }
+        }
+        recipe.penalty = self.penalty.unwrap_or(recipe.penalty);
+        recipe.penalty_kind = match self.penalty_kind {
+            KindArgument::Nuclear => PenaltyKind::Nuclear,
+            KindArgument::Frobenius => PenaltyKind::Frobenius,
+        };
+        recipe.grow = (recipe.grow || self.grow || rank_auto) && !self.no_grow;
+        if rank_auto && self.no_grow {
+            return Err(Error::request("--rank auto lets the rank grow: give a rank with --no-grow"));
+        }
+        recipe.range = match (self.clip, self.no_clip) {
+            (true, _) => Some((manifest.values.min, manifest.values.max)),
+            (_, true) => None,
+            _ => rating_range(manifest),
+        };
+        recipe.check(manifest)?;
+        Ok(recipe)
+    }
+}
+
+/// The two modes of `--bias-time`, by name.
+fn time_modes(text: &str, manifest: &Manifest) -> Result<(usize, usize)> {
+    let names: Vec<&str> = manifest.modes.iter().map(|mode| mode.name.as_str()).collect();
+    let find = |name: &str| names.iter().position(|other| *other == name);
+    let found = text.split_once(':').and_then(|(of, clock)| Some((find(of)?, find(clock)?)));
+    found.filter(|(of, clock)| of != clock).ok_or_else(|| {
+        Error::request(format!(
+            "--bias-time {text} does not name two modes, as in {}:{} (modes: {})",
+            names[0],
+            names[names.len() - 1],
+            names.join(", ")
+        ))
+    })
+}

@@ -1,0 +1,165 @@
+//! `tenfill recommend`.
+
+use super::predict::in_pool;
+use super::{Context, default_threads, given};
+use crate::error::{Error, Result};
+use crate::model::{ModeIds, Model, Observed, Place, RecommendOptions, recommend};
+use crate::run::Config;
+use crate::shard::Split;
+use crate::units;
+use crate::usage::Usage;
+use serde_json::json;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Find the best entries that were not observed yet
+///
+/// One mode is ranked (--rank-mode), others are given. A mode that is neither is averaged: the value
+/// is the mean over its ids, exactly. --given timestamp=latest fixes a mode of bins at its last one,
+/// --given timestamp=2004-05-01 at a date, --given timestamp=average says the default aloud.
+///
+/// Left out are ids that were observed together with the given ids in any split of the run's
+/// dataset, at whatever time (bins need not match); --seen train looks at the train entries alone,
+/// --include-seen leaves out nothing. Ids without train entries are never recommended. Equal values
+/// come in the order of the ids.
+///
+/// With --all the best are found for every id of a mode, streamed to the output.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  tenfill recommend run --given userId=42 --rank-mode movieId --top 10
+  tenfill recommend run --given userId=42 --given timestamp=2004-05-01 --rank-mode movieId
+  tenfill recommend run --given movieId=318 --rank-mode userId --top 100 --include-seen
+  tenfill recommend run --all --rank-mode movieId --top 10 -o best.parquet
+  tenfill recommend run --all=movieId --given timestamp=latest --rank-mode userId -o fans.csv")]
+pub(super) struct Arguments {
+    /// The run
+    run: PathBuf,
+    /// What is known of a mode: an id, a date, 'latest' (of bins) or 'average'
+    #[arg(long, value_name = "MODE=ID", value_parser = given::parse)]
+    given: Vec<given::Given>,
+    /// The mode whose best ids are wanted
+    #[arg(long, value_name = "MODE")]
+    rank_mode: String,
+    /// How many
+    #[arg(long, short = 'k', default_value_t = 10, value_name = "K")]
+    top: usize,
+    /// For every id of a mode [default: of the only mode that is not given, ranked or binned]
+    #[arg(long, value_name = "MODE", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    all: Option<String>,
+    /// Leave out what was observed in all splits, or in train alone
+    #[arg(long, value_enum, default_value_t = Seen::All)]
+    seen: Seen,
+    /// Leave out nothing
+    #[arg(long, conflicts_with = "seen")]
+    include_seen: bool,
+    /// Stop at an id that the model does not know, instead of falling back on biases
+    #[arg(long)]
+    strict: bool,
+    /// The table to write: .csv, .tsv (also .gz, .zst) or .parquet [default: CSV to standard output]
+    #[arg(short, long, value_name = "OUT")]
+    output: Option<PathBuf>,
+    /// Threads [default: one per core]
+    #[arg(long)]
+    threads: Option<usize>,
+    /// Replace the output if it exists
+    #[arg(long)]
+    force: bool,
+}
+
+#[derive(clap::ValueEnum, Clone, Copy)]
+enum Seen {
+    All,
+    Train,
+}
+
+/// The mode for each id of which there is a question: named, or the only one that is left.
+pub(super) fn each_mode(ids: &[ModeIds], named: &str, taken: &[usize]) -> Result<usize> {
+    if !named.is_empty() {
+        let mode = given::mode(ids, named)?;
+        if taken.contains(&mode) {
+            return Err(Error::request(format!("{named} is given or ranked: choose another mode")));
+        }
+        return Ok(mode);
+    }
+    let left: Vec<usize> =
+        (0..ids.len()).filter(|mode| !taken.contains(mode) && ids[*mode].bins().is_none()).collect();
+    match left.as_slice() {
+        [mode] => Ok(*mode),
+        [] => Err(Error::request("no mode is left to ask for: give or rank fewer")),
+        several => {
+            let names: Vec<&str> = several.iter().map(|&mode| ids[mode].name()).collect();
+            Err(Error::request(format!("for the ids of which mode? {} are left: name one", names.join(", "))))
+        }
+    }
+}
+
+pub(super) fn run(arguments: Arguments, context: &Context) -> Result<ExitCode> {
+    let usage = Usage::start();
+    let model = Model::read(&arguments.run)?;
+    let ids = ModeIds::of_all(&model)?;
+    let ranked = given::mode(&ids, &arguments.rank_mode)?;
+    let places = given::places(&model, &ids, &arguments.given, arguments.strict, context)?;
+    let mut taken: Vec<usize> = places.iter().map(|(mode, _)| *mode).collect();
+    if taken.contains(&ranked) {
+        let name = &arguments.rank_mode;
+        return Err(Error::request(format!("{name} is ranked, so it cannot be given too")));
+    }
+    taken.push(ranked);
+    let each = match &arguments.all {
+        Some(named) => Some(each_mode(&ids, named, &taken)?),
+        None if places.is_empty() => {
+            return Err(Error::request("for whom? say --given MODE=ID, or --all for every id"));
+        }
+        None => None,
+    };
+    let mut question = vec![Place::Average; ids.len()];
+    for (mode, place) in &places {
+        question[*mode] = *place;
+    }
+    // A movie seen at another time is seen: bins need not match, and averages match all.
+    let given = places.iter().filter(|(mode, _)| ids[*mode].bins().is_none());
+    let known = given.clone().filter_map(|(mode, place)| match place {
+        Place::Index(index) => Some((*mode, *index)),
+        _ => None,
+    });
+    let strangers = given.clone().any(|(_, place)| *place == Place::Unknown);
+    let datasets = match arguments.include_seen || strangers {
+        true => Vec::new(),
+        false => Config::read(&arguments.run)?.open_datasets(&arguments.run)?,
+    };
+    let splits = match arguments.seen {
+        Seen::All => Split::ALL.to_vec(),
+        Seen::Train => vec![Split::Train],
+    };
+    let observed = Observed { datasets: &datasets, splits, each, ranked, given: known.collect() };
+    drop(ids);
+    let options = RecommendOptions {
+        question,
+        ranked,
+        each,
+        top: arguments.top,
+        observed: (!datasets.is_empty()).then_some(observed),
+        output: arguments.output,
+        force: arguments.force,
+    };
+    let threads = arguments.threads.unwrap_or_else(default_threads);
+    let done = in_pool(threads, || recommend(&model, &options, &context.control))?;
+    let seconds = usage.seconds();
+    if options.each.is_some() {
+        let (count, rows) = (units::count(done.questions), units::count(done.rows));
+        let peak = units::size(usage.peak_anon_bytes());
+        let time = units::duration(seconds);
+        context
+            .about(&options.output, format!("{rows} rows for {count} ids in {time}, peak {peak} of memory"));
+    }
+    context.finish(&json!({
+        "questions": done.questions,
+        "rows": done.rows,
+        "left_out": done.left_out,
+        "seconds": seconds,
+        "cpu_seconds": usage.cpu_seconds(),
+        "peak_anon_bytes": usage.peak_anon_bytes(),
+    }));
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,161 @@
+//! The one way from indices to a value: every command that says what an entry is worth asks here.
+
+use super::Model;
+
+/// What a model says about one entry.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Prediction {
+    /// The value: biases plus tensor, within the model's range where it has one.
+    pub value: f64,
+    /// Whether all ids occur in train, so that the tensor has its say. Where not, the value comes
+    /// from the biases of the ids that do, or from the mean of the train values.
+    pub known: bool,
+}
+
+impl Model {
+    /// The value at indices in the user's mode order, `None` for ids that the model does not know:
+    ///
+    /// mean + biases of the known ids + X (where all ids are known), clipped to the model's range.
+    ///
+    /// An index without train entries counts as unknown. In a mode that the model holds constant
+    /// (see [`ModelAbout::held`](super::ModelAbout)) every id is as good as any other.
+    ///
+    /// # Panics
+    ///
+    /// If there is not one index per mode, or one is out of range.
+    pub fn predict(&self, indices: &[Option<u32>]) -> Prediction {
+        let order = self.point.order();
+        assert_eq!(indices.len(), order, "an index for each mode");
+        let mut seen = [None; crate::MAX_ORDER];
+        let mut rows = [0; crate::MAX_ORDER];
+        let mut known = true;
+        for (mode, index) in indices.iter().enumerate() {
+            seen[mode] = index.filter(|&index| self.knows(mode, index));
+            match seen[mode] {
+                Some(index) => rows[mode] = index as usize,
+                // All rows are alike: the first does.
+                None => known &= self.is_held(mode),
+            }
+        }
+        let base = match &self.biases {
+            Some(biases) => biases.at(&seen[..order]),
+            None if known => 0.0,
+            None => self.about.mean.unwrap_or(0.0),
+        };
+        let tensor = if known { self.point.value_at(&rows[..order]) } else { 0.0 };
+        Prediction { value: self.about.clip(base + tensor), known }
+    }
+
+    /// Whether the factor of a mode is held at the constant vector.
+    pub fn is_held(&self, mode: usize) -> bool {
+        self.about.held.get(mode).copied().unwrap_or(false)
+    }
+}
+
+impl super::ModelAbout {
+    /// A value taken into the range of the model, where it has one.
+    pub fn clip(&self, value: f64) -> f64 {
+        match self.range {
+            Some((least, most)) => value.clamp(least, most),
+            None => value,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Biases, Fit, Model, TimeBias};
+    use crate::control::Control;
+    use crate::convert::{ConvertOptions, convert};
+    use crate::manifold::{Distribution, Point, random_point};
+    use crate::shard::Dataset;
+    use crate::storage::RealDisk;
+
+    /// A dataset of 4 x 3 x 8 in a folder, and a tensor of its shape.
+    fn sample(folder: &std::path::Path) -> (Dataset, Point) {
+        let rows = (0..96).map(|n| format!("{},{},{},{}\n", n % 4, n / 4 % 3, n / 12, n % 5 + 1));
+        let csv = folder.join("r.csv");
+        std::fs::write(&csv, format!("u,m,w,rating\n{}", rows.collect::<String>())).unwrap();
+        convert(&ConvertOptions::new(vec![csv], folder.join("d")), &Control::default()).unwrap();
+        (
+            Dataset::open(folder.join("d")).unwrap(),
+            random_point(&[4, 3, 8], &[2, 2, 1], Distribution::Gaussian, 3),
+        )
+    }
+
+    fn write_and_read(folder: &std::path::Path, biases: Option<&Biases>, held: &[bool]) -> Model {
+        let (dataset, point) = sample(folder);
+        let unseen = [vec![2], vec![], vec![1]];
+        let fit = Fit {
+            point: &point,
+            biases,
+            range: biases.map(|_| (0.0, 4.0)),
+            held,
+            unseen: &unseen,
+            iteration: 1,
+            train_mse: 0.5,
+            validation_mse: Some(0.6),
+        };
+        let model = folder.join("model");
+        std::fs::create_dir_all(&model).unwrap();
+        Model::write(&RealDisk, &model, &dataset, &fit).unwrap();
+        let read = Model::read(folder).unwrap();
+        assert_eq!((&read.point, read.biases.as_ref()), (&point, biases));
+        assert_eq!(read.about.range, fit.range);
+        read
+    }
+
+    fn biases() -> Biases {
+        Biases {
+            mean: 2.0,
+            modes: vec![vec![0.5, -0.5, 0.0, 0.25], vec![], vec![0.125; 8]],
+            time: Some(TimeBias {
+                of: 0,
+                clock: 2,
+                first: vec![3, 0, u32::MAX, 1],
+                values: (0..TimeBias::buckets(8)).map(|k| k as f64 / 64.0).collect(),
+            }),
+        }
+    }
+
+    #[test]
+    fn a_known_entry_is_biases_plus_tensor() {
+        let folder = tempfile::tempdir().unwrap();
+        let model = write_and_read(folder.path(), Some(&biases()), &[]);
+        let found = model.predict(&[Some(0), Some(1), Some(5)]);
+        // Two weeks since the first entry: bucket 3.
+        let expected = 2.0 + 0.5 + 0.125 + 3.0 / 64.0 + model.point.value_at(&[0, 1, 5]);
+        assert!(found.known && (found.value - expected.clamp(0.0, 4.0)).abs() < 1e-15);
+    }
+
+    #[test]
+    fn what_is_unknown_falls_back_on_the_rest() {
+        let folder = tempfile::tempdir().unwrap();
+        let model = write_and_read(folder.path(), Some(&biases()), &[]);
+        // Index 2 of the first mode has no train entries, which is as good as no such id.
+        for first in [None, Some(2)] {
+            let found = model.predict(&[first, Some(1), Some(5)]);
+            assert_eq!((found.value, found.known), (2.125, false));
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let held = write_and_read(folder.path(), Some(&biases()), &[false, false, true]);
+        assert!(held.predict(&[Some(0), Some(1), None]).known);
+        assert!(held.predict(&[Some(0), Some(1), Some(1)]).known);
+        assert!(!held.predict(&[None, Some(1), Some(1)]).known);
+        let folder = tempfile::tempdir().unwrap();
+        let plain = write_and_read(folder.path(), None, &[]);
+        let found = plain.predict(&[None, Some(1), Some(5)]);
+        assert_eq!((Some(found.value), found.known), (plain.about.mean, false));
+    }
+
+    #[test]
+    fn the_range_holds() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut high = biases();
+        high.mean = 100.0;
+        assert_eq!(
+            write_and_read(folder.path(), Some(&high), &[]).predict(&[Some(0), Some(1), Some(5)]).value,
+            4.0
+        );
+    }
+}

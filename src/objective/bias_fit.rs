@@ -1,0 +1,290 @@
+//! Fits biases to what the tensor leaves over: streamed, in one order, damped by what the data say.
+
+use super::streamed::Stored;
+use super::targets::Targets;
+use crate::error::Result;
+use crate::kernel::{self, Workspace};
+use crate::manifold::Point;
+use crate::model::{Biases, TimeBias};
+use crate::reduce::map_lanes;
+use crate::shard::{BlockView, Dataset};
+use crate::stream::Stream;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// How often an index occurs in train, and since when: what biases and coordinates are made from.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Counts {
+    /// Entries per index, modes in the user's order.
+    pub modes: Vec<Vec<u32>>,
+    /// For a time bias, entries per bucket.
+    pub buckets: Vec<u32>,
+}
+
+/// The weight of the prior of each group of biases: sigma^2 / tau^2, the variance within an index
+/// over that between indices, in entries. A bias is the sum of residuals over n + damping.
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct Damping {
+    /// Per mode; the largest number for a mode whose indices do not differ.
+    pub modes: Vec<f64>,
+    /// Of the time bias.
+    pub time: f64,
+}
+
+/// A damping above this many entries is none at all: no bias would come from it.
+const MOST_DAMPING: f64 = 1e12;
+/// Rounds over all modes when biases are fitted alone.
+const ROUNDS: usize = 2;
+
+/// One number per index of every mode, and per bucket of time.
+struct Sums {
+    modes: Vec<Vec<f64>>,
+    time: Vec<f64>,
+    squares: f64,
+}
+
+/// Counts entries in one pass, or two where a time bias needs every id's first entry.
+pub fn count(
+    dataset: &Dataset,
+    train: &Stream,
+    time: Option<(usize, usize)>,
+) -> Result<(Counts, Option<TimeBias>)> {
+    let manifest = dataset.manifest();
+    let order = &manifest.mode_order;
+    let room = |mode: usize| -> Vec<AtomicU32> {
+        (0..manifest.modes[mode].dim).map(|_| AtomicU32::new(0)).collect()
+    };
+    let counts: Vec<Vec<AtomicU32>> = order.iter().map(|&mode| room(mode)).collect();
+    let level = |mode: usize| order.iter().position(|&m| m == mode).unwrap_or(0);
+    let time = time.map(|(of, clock)| (of, clock, level(of), level(clock)));
+    let first: Vec<AtomicU32> = match time {
+        Some((of, ..)) => (0..manifest.modes[of].dim).map(|_| AtomicU32::new(u32::MAX)).collect(),
+        None => Vec::new(),
+    };
+    // Whole numbers: the order of the additions does not matter.
+    map_lanes(train, |lane| {
+        train.for_each(lane, |block| {
+            block.for_each(|indices, _| {
+                for (counts, &index) in counts.iter().zip(indices) {
+                    counts[index as usize].fetch_add(1, Ordering::Relaxed);
+                }
+                if let Some((_, _, of, clock)) = time {
+                    first[indices[of] as usize].fetch_min(indices[clock], Ordering::Relaxed);
+                }
+            });
+            Ok(())
+        })
+    })?;
+    let plain = |counts: Vec<AtomicU32>| counts.into_iter().map(AtomicU32::into_inner).collect::<Vec<u32>>();
+    let mut modes = vec![Vec::new(); order.len()];
+    for (&mode, counts) in order.iter().zip(counts) {
+        modes[mode] = plain(counts);
+    }
+    let Some((of, clock, of_level, clock_level)) = time else {
+        return Ok((Counts { modes, buckets: Vec::new() }, None));
+    };
+    let values = vec![0.0; TimeBias::buckets(manifest.modes[clock].dim)];
+    let bias = TimeBias { of, clock, first: plain(first), values };
+    let buckets: Vec<AtomicU32> = bias.values.iter().map(|_| AtomicU32::new(0)).collect();
+    map_lanes(train, |lane| {
+        train.for_each(lane, |block| {
+            block.for_each(|indices, _| {
+                if let Some(bucket) = bias.bucket_of(indices[of_level], indices[clock_level]) {
+                    buckets[bucket].fetch_add(1, Ordering::Relaxed);
+                }
+            });
+            Ok(())
+        })
+    })?;
+    Ok((Counts { modes, buckets: plain(buckets) }, Some(bias)))
+}
+
+/// The biases of the values alone, mode after mode and damped, in a few passes.
+///
+/// The damping comes from the variances within and between indices (a one-way analysis of variance
+/// of each mode's own residuals): with S_b = sum of s_i^2 / n_i over k indices, m entries in all,
+/// sigma^2 = (S - S_b) / (m - k) and tau^2 = (S_b - k sigma^2) / m.
+pub fn fit(
+    train: &Stream,
+    mode_order: &[usize],
+    counts: &Counts,
+    mean: f64,
+    time: Option<TimeBias>,
+) -> Result<(Biases, Damping)> {
+    let order = mode_order.len();
+    let mut biases = Biases::mean_only(mean, order);
+    for (values, counts) in biases.modes.iter_mut().zip(&counts.modes) {
+        *values = vec![0.0; counts.len()];
+    }
+    biases.time = time;
+    let mut damping = Damping { modes: vec![f64::MAX; order], time: f64::MAX };
+    // The mode with the most indices last in name, first in effect: it has the most to say.
+    let mut modes: Vec<usize> = (0..order).collect();
+    modes.sort_by_key(|&mode| (std::cmp::Reverse(counts.modes[mode].len()), mode));
+    for round in 0..ROUNDS {
+        for &mode in &modes {
+            let sums = sums(train, mode_order, None, &biases)?;
+            if round == 0 {
+                damping.modes[mode] = estimate(&sums.modes[mode], &counts.modes[mode], sums.squares);
+            }
+            step(&mut biases.modes[mode], &sums.modes[mode], &counts.modes[mode], damping.modes[mode], 1.0);
+        }
+        if biases.time.is_some() {
+            let sums = sums(train, mode_order, None, &biases)?;
+            if round == 0 {
+                damping.time = estimate(&sums.time, &counts.buckets, sums.squares);
+            }
+            if let Some(time) = &mut biases.time {
+                step(&mut time.values, &sums.time, &counts.buckets, damping.time, 1.0);
+            }
+        }
+    }
+    Ok((biases, damping))
+}
+
+/// One damped step of all biases at once on y - X: each takes what its own least squares ask for,
+/// and the length of the common step is the best one. Two passes, one of them without the tensor.
+pub fn refit(
+    train: &Stream,
+    mode_order: &[usize],
+    point: &Point,
+    counts: &Counts,
+    damping: &Damping,
+    biases: &mut Biases,
+) -> Result<()> {
+    let sums = sums(train, mode_order, Some(point), biases)?;
+    let mut change = Biases { mean: 0.0, ..biases.clone() };
+    let (mut along, mut prior) = (0.0, 0.0);
+    let mut groups: Vec<(&mut Vec<f64>, &Vec<f64>, &Vec<u32>, f64)> = Vec::new();
+    for (mode, values) in change.modes.iter_mut().enumerate() {
+        groups.push((values, &sums.modes[mode], &counts.modes[mode], damping.modes[mode]));
+    }
+    if let Some(time) = &mut change.time {
+        groups.push((&mut time.values, &sums.time, &counts.buckets, damping.time));
+    }
+    for (values, sums, counts, damping) in groups {
+        for ((value, sum), &n) in values.iter_mut().zip(sums).zip(counts) {
+            let bias = *value;
+            *value =
+                if damping < MOST_DAMPING { (sum - damping * bias) / (f64::from(n) + damping) } else { 0.0 };
+            if damping < MOST_DAMPING {
+                along += *value * (sum - damping * bias);
+                prior += damping * *value * *value;
+            }
+        }
+    }
+    let squares = squared_length(train, mode_order, &change)? + prior;
+    let length = along / squares;
+    if !(length.is_finite() && length > 0.0) {
+        return Ok(());
+    }
+    let add = |to: &mut Vec<f64>, from: &Vec<f64>| {
+        to.iter_mut().zip(from).for_each(|(to, from)| *to += length * from)
+    };
+    for (to, from) in biases.modes.iter_mut().zip(&change.modes) {
+        add(to, from);
+    }
+    if let (Some(to), Some(from)) = (&mut biases.time, &change.time) {
+        add(&mut to.values, &from.values);
+    }
+    Ok(())
+}
+
+/// sigma^2 / tau^2 of one group.
+fn estimate(sums: &[f64], counts: &[u32], squares: f64) -> f64 {
+    let (mut between, mut groups, mut entries) = (0.0, 0.0, 0.0);
+    for (sum, &n) in sums.iter().zip(counts).filter(|(_, n)| **n > 0) {
+        between += sum * sum / f64::from(n);
+        groups += 1.0;
+        entries += f64::from(n);
+    }
+    let within = (squares - between).max(0.0) / (entries - groups).max(1.0);
+    let variance = (between - groups * within) / entries.max(1.0);
+    if variance > 0.0 { within / variance } else { f64::MAX }
+}
+
+fn step(biases: &mut [f64], sums: &[f64], counts: &[u32], damping: f64, length: f64) {
+    if damping >= MOST_DAMPING {
+        return;
+    }
+    for ((bias, sum), &n) in biases.iter_mut().zip(sums).zip(counts) {
+        *bias += length * (sum - damping * *bias) / (f64::from(n) + damping);
+    }
+}
+
+/// The sums of y - X - biases over the entries of every index. One pass.
+fn sums(train: &Stream, mode_order: &[usize], point: Option<&Point>, biases: &Biases) -> Result<Sums> {
+    let targets = Targets::new(Some(biases), mode_order);
+    let stored = point.map(|point| Stored::new(&point.core, mode_order));
+    let view = stored.as_ref().zip(point).map(|(stored, point)| stored.view(&point.factors, mode_order));
+    let levels = mode_order.len();
+    let time = biases.time.as_ref().map(|time| {
+        let level = |mode: usize| mode_order.iter().position(|&m| m == mode).unwrap_or(0);
+        (time, level(time.of), level(time.clock))
+    });
+    let lanes = map_lanes(train, |lane| {
+        // Of level 0 a lane has its own slices only.
+        let start = lane.slices.start as usize;
+        let mut by_level: Vec<Vec<f64>> =
+            mode_order.iter().map(|&mode| vec![0.0; biases.modes[mode].len()]).collect();
+        by_level[0] = vec![0.0; (lane.slices.end - lane.slices.start) as usize];
+        let mut by_bucket = vec![0.0; time.map_or(0, |(time, ..)| time.values.len())];
+        let mut squares = 0.0;
+        let (mut workspace, mut values) = (Workspace::new(), Vec::new());
+        train.for_each(lane, |block| {
+            let block = targets.view(block, &mut values);
+            let mut each = |indices: &[u32], residual: f64| {
+                squares += residual * residual;
+                by_level[0][indices[0] as usize - start] += residual;
+                for level in 1..levels {
+                    by_level[level][indices[level] as usize] += residual;
+                }
+                if let Some((time, of, clock)) = time
+                    && let Some(bucket) = time.bucket_of(indices[of], indices[clock])
+                {
+                    by_bucket[bucket] += residual;
+                }
+            };
+            match &view {
+                Some(view) => kernel::for_each_prediction(&block, view, &mut workspace, |indices, y, x| {
+                    each(indices, y - x);
+                }),
+                None => block.for_each(|indices, y| each(indices, y)),
+            }
+            Ok(())
+        })?;
+        Ok((start, by_level, by_bucket, squares))
+    })?;
+    let mut total = Sums {
+        modes: biases.modes.iter().map(|values| vec![0.0; values.len()]).collect(),
+        time: vec![0.0; time.map_or(0, |(time, ..)| time.values.len())],
+        squares: 0.0,
+    };
+    for (start, by_level, by_bucket, squares) in lanes {
+        for (level, sums) in by_level.iter().enumerate() {
+            let offset = if level == 0 { start } else { 0 };
+            let to = &mut total.modes[mode_order[level]][offset..];
+            to.iter_mut().zip(sums).for_each(|(to, from)| *to += from);
+        }
+        total.time.iter_mut().zip(&by_bucket).for_each(|(to, from)| *to += from);
+        total.squares += squares;
+    }
+    Ok(total)
+}
+
+/// The sum over all entries of the squared sum of their biases.
+fn squared_length(train: &Stream, mode_order: &[usize], biases: &Biases) -> Result<f64> {
+    let targets = Targets::new(Some(biases), mode_order);
+    let lanes = map_lanes(train, |lane| {
+        let (mut sum, mut zeros, mut values) = (0.0, Vec::new(), Vec::new());
+        train.for_each(lane, |block| {
+            zeros.resize(block.entries.max(zeros.len()), 0.0);
+            let bare = BlockView { values: crate::shard::Values::F64(&zeros[..block.entries]), ..*block };
+            if let crate::shard::Values::F64(values) = targets.view(&bare, &mut values).values {
+                sum += values.iter().map(|y| y * y).sum::<f64>();
+            }
+            Ok(())
+        })?;
+        Ok(sum)
+    })?;
+    Ok(lanes.iter().sum())
+}

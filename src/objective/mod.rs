@@ -1,0 +1,26 @@
+//! Joins stream, kernel and reduce: what a model costs, in which direction it gets better, and how
+//! far it is from entries it has not seen.
+//!
+//! | what | where |
+//! |---|---|
+//! | the mean squared residual over the train entries, its gradient, the step's sums | [`Streamed`] |
+//! | the memory that takes | [`Needs`] |
+//! | the same for data with noise | [`Regularised`]: with [`Coordinates`], a [`Penalty`], biases |
+//! | biases and their damping, from the data | [`bias_fit`] |
+//! | errors on any split, with biases and clipping | [`score`](fn@score) |
+
+pub mod bias_fit;
+mod coordinates;
+mod needs;
+mod penalty;
+mod regularised;
+mod score;
+mod streamed;
+mod targets;
+
+pub use coordinates::Coordinates;
+pub use needs::Needs;
+pub use penalty::{Penalty, PenaltyKind};
+pub use regularised::Regularised;
+pub use score::{Scored, Scoring, score};
+pub use streamed::{Streamed, UnseenRows, residuals};

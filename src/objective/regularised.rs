@@ -1,0 +1,152 @@
+//! The objective for data with noise: targets less biases, smoothed coordinates, a penalty.
+
+use super::coordinates::Coordinates;
+use super::penalty::Penalty;
+use super::score::{Scored, Scoring, score};
+use super::streamed::Streamed;
+use crate::error::Result;
+use crate::manifold::{Point, Tangent};
+use crate::solver::{Cost, Objective, StepSums};
+use crate::stream::Stream;
+
+/// The mean squared residual of y - biases - G x_d diag(p_d)^(-1/2) V_d over the train entries, plus a
+/// penalty on G. The point that the solver moves is (V_1, ..., V_D, G).
+///
+/// With nothing set it is [`Streamed`] itself, to the bit.
+pub struct Regularised {
+    /// The data, and the biases taken off them.
+    pub data: Streamed,
+    /// None leaves the factors as they are.
+    pub coordinates: Option<Coordinates>,
+    /// On the core.
+    pub penalty: Penalty,
+    /// Modes whose factor stays as it is; empty for none.
+    pub held: Vec<bool>,
+    /// Where predictions are clipped before they are compared with validation entries.
+    pub range: Option<(f64, f64)>,
+    /// What the newest look at the validation entries has found.
+    pub last_validation: Option<Scored>,
+    /// Room for a point and a direction in the model's own factors.
+    room: Option<(Point, Tangent)>,
+}
+
+impl Regularised {
+    /// The plain objective.
+    pub fn new(data: Streamed) -> Self {
+        let (coordinates, penalty) = (None, Penalty::none());
+        Regularised {
+            data,
+            coordinates,
+            penalty,
+            held: Vec::new(),
+            range: None,
+            last_validation: None,
+            room: None,
+        }
+    }
+
+    /// The model's own factors of a point of the search space.
+    pub fn model(&self, point: &Point) -> Point {
+        let mut model = point.clone();
+        if let Some(coordinates) = &self.coordinates {
+            (0..model.order()).for_each(|mode| coordinates.scale_in_place(mode, &mut model.factors[mode]));
+        }
+        model
+    }
+
+    /// What goes along with a point when entries are scored.
+    pub fn scoring(&self) -> Scoring<'_> {
+        Scoring { biases: self.data.biases(), range: self.range, held: &self.held }
+    }
+
+    /// Errors of a model, in its own factors, on the entries of any stream of the dataset.
+    pub fn score(&self, stream: &Stream, model: &Point) -> Result<Scored> {
+        score(stream, model, self.data.mode_order(), self.data.unseen(), &self.scoring())
+    }
+
+    fn take_room(&mut self, point: &Point) -> (Point, Tangent) {
+        let same =
+            |(room, _): &(Point, Tangent)| room.dims() == point.dims() && room.ranks() == point.ranks();
+        let fresh = || (Point::zeros(&point.dims(), point.ranks()), Tangent::zeros_like(point));
+        self.room.take().filter(same).unwrap_or_else(fresh)
+    }
+
+    fn is_held(&self, mode: usize) -> bool {
+        self.held.get(mode).copied().unwrap_or(false)
+    }
+}
+
+/// to = the model's factors of `point`.
+fn scale(coordinates: &Coordinates, point: &Point, to: &mut Point) {
+    for (mode, factor) in point.factors.iter().enumerate() {
+        coordinates.scale(mode, factor, &mut to.factors[mode]);
+    }
+    to.core.copy_from(&point.core);
+}
+
+impl Objective for Regularised {
+    type Error = crate::error::Error;
+
+    fn cost_and_gradient(&mut self, point: &Point, partials: &mut Tangent) -> Result<Cost> {
+        let mut cost = match self.coordinates.take() {
+            None => self.data.cost_and_gradient(point, partials)?,
+            Some(coordinates) => {
+                let (mut model, direction) = self.take_room(point);
+                scale(&coordinates, point, &mut model);
+                let cost = self.data.cost_and_gradient(&model, partials);
+                self.room = Some((model, direction));
+                // The chain rule: by V, the partials are those by U times p^(-1/2).
+                for (mode, rows) in partials.factors.iter_mut().enumerate() {
+                    coordinates.scale_in_place(mode, rows);
+                }
+                self.coordinates = Some(coordinates);
+                cost?
+            }
+        };
+        for mode in 0..point.order() {
+            if self.is_held(mode) {
+                partials.factors[mode].fill(0.0);
+            }
+        }
+        self.penalty.add_gradient(&point.core, &mut partials.core);
+        cost.total += self.penalty.value(&point.core);
+        Ok(cost)
+    }
+
+    fn step_sums(&mut self, point: &Point, direction: &Tangent) -> Result<StepSums> {
+        let sums = match self.coordinates.take() {
+            None => self.data.step_sums(point, direction)?,
+            Some(coordinates) => {
+                let (mut model, mut along) = self.take_room(point);
+                scale(&coordinates, point, &mut model);
+                for (mode, rows) in direction.factors.iter().enumerate() {
+                    coordinates.scale(mode, rows, &mut along.factors[mode]);
+                }
+                along.core.copy_from(&direction.core);
+                let sums = self.data.step_sums(&model, &along);
+                self.room = Some((model, along));
+                self.coordinates = Some(coordinates);
+                sums?
+            }
+        };
+        let (slope, curvature) = self.penalty.step(&point.core, &direction.core, sums.slope, sums.curvature);
+        Ok(StepSums { slope, curvature })
+    }
+
+    /// Without a penalty only: along the line that this polynomial belongs to, a norm of the core
+    /// is none.
+    fn line_polynomial(&mut self, point: &Point, direction: &Tangent) -> Result<Vec<f64>> {
+        debug_assert!(self.penalty.lambda == 0.0 && self.coordinates.is_none());
+        self.data.line_polynomial(point, direction)
+    }
+
+    fn validation(&mut self, point: &Point) -> Result<Option<f64>> {
+        let Some(stream) = self.data.validation_entries() else { return Ok(None) };
+        let scored = match &self.coordinates {
+            None => self.score(stream, point)?,
+            Some(_) => self.score(stream, &self.model(point))?,
+        };
+        self.last_validation = Some(scored);
+        Ok(scored.known_mse())
+    }
+}

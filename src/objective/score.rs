@@ -1,0 +1,108 @@
+//! How far a whole model, biases and range included, is from the entries of a split.
+
+use super::streamed::{Stored, UnseenRows, residuals};
+use crate::error::Result;
+use crate::kernel::{self, Packing, ResidualSums, Workspace};
+use crate::manifold::Point;
+use crate::model::Biases;
+use crate::reduce::map_lanes;
+use crate::stream::Stream;
+
+/// What is done with the tensor's value before it is compared.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Scoring<'a> {
+    /// Added to it.
+    pub biases: Option<&'a Biases>,
+    /// The sum is taken into this range.
+    pub range: Option<(f64, f64)>,
+    /// Modes whose factor is constant, so that no index of theirs is unknown to the tensor.
+    pub held: &'a [bool],
+}
+
+/// Errors over the entries of a split.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Scored {
+    /// All entries that have a prediction.
+    pub all: ResidualSums,
+    /// Of these, the ones that biases alone have scored, because an index has no train entries.
+    pub fallback: ResidualSums,
+}
+
+impl Scored {
+    fn add(&mut self, other: &Scored) {
+        self.all.add(&other.all);
+        self.fallback.add(&other.fallback);
+    }
+
+    /// The mean squared error over the entries whose indices all occur in train: the same entries
+    /// for every model, so that models can be compared. `None` where there are none.
+    pub fn known_mse(&self) -> Option<f64> {
+        let entries = self.all.scored - self.fallback.scored;
+        (entries > 0).then(|| (self.all.squares - self.fallback.squares) / entries as f64)
+    }
+
+    /// The mean squared error over all entries that have a prediction.
+    pub fn mse(&self) -> Option<f64> {
+        (self.all.scored > 0).then(|| self.all.squares / self.all.scored as f64)
+    }
+}
+
+/// Errors of a model on the entries of a stream. An entry with an index that never occurs in train
+/// is scored by the biases of its other indices; without biases it is counted as unscored.
+pub fn score(
+    stream: &Stream,
+    point: &Point,
+    mode_order: &[usize],
+    unseen: &UnseenRows,
+    scoring: &Scoring<'_>,
+) -> Result<Scored> {
+    if scoring.biases.is_none() && scoring.range.is_none() && !scoring.held.contains(&true) {
+        let all = residuals(stream, point, mode_order, unseen, &mut Packing::new())?;
+        return Ok(Scored { all, fallback: ResidualSums::default() });
+    }
+    let stored = Stored::new(&point.core, mode_order);
+    let view = stored.view(&point.factors, mode_order);
+    let flags = unseen.view();
+    let is_held = |mode: usize| scoring.held.get(mode).copied().unwrap_or(false);
+    let lanes = map_lanes(stream, |lane| {
+        let (mut sums, mut workspace) = (Scored::default(), Workspace::new());
+        let mut indices = [None; crate::MAX_ORDER];
+        stream.for_each(lane, |block| {
+            kernel::for_each_prediction(block, &view, &mut workspace, |levels, value, tensor| {
+                let mut known = true;
+                for ((&index, &mode), flags) in levels.iter().zip(mode_order).zip(&flags) {
+                    let seen = !flags.is_some_and(|flags| flags[index as usize]);
+                    indices[mode] = seen.then_some(index);
+                    known &= seen || is_held(mode);
+                }
+                let base = match scoring.biases {
+                    Some(biases) => biases.at(&indices[..mode_order.len()]),
+                    None if known => 0.0,
+                    None => {
+                        sums.all.unscored += 1;
+                        return;
+                    }
+                };
+                let mut prediction = if known { base + tensor } else { base };
+                if let Some((least, most)) = scoring.range {
+                    prediction = prediction.clamp(least, most);
+                }
+                let one = ResidualSums {
+                    squares: (prediction - value) * (prediction - value),
+                    absolute: (prediction - value).abs(),
+                    scored: 1,
+                    unscored: 0,
+                };
+                sums.all.add(&one);
+                if !known {
+                    sums.fallback.add(&one);
+                }
+            });
+            Ok(())
+        })?;
+        Ok(sums)
+    })?;
+    let mut total = Scored::default();
+    lanes.iter().for_each(|lane| total.add(lane));
+    Ok(total)
+}

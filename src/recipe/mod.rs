@@ -1,0 +1,24 @@
+//! The recipe for data with noise: which biases, how much penalty, how high a rank. Validation
+//! decides, not the user.
+//!
+//! | question | where |
+//! |---|---|
+//! | what did the user ask for, what is left to decide? | [`Recipe`] |
+//! | what is tried next, and did it help? | [`Plan`], a state machine that goes into checkpoints |
+//! | what does a model of higher rank start from? | `grow` |
+//! | who moves solver, biases and plan on together? | [`Trainer`] |
+//!
+//! A plan goes through stages. First the paper's method at full rank, where nothing was fixed by
+//! the user: where that explains the validation entries far better than biases do, the data are
+//! low-rank as they are, and it stays. Otherwise a small model with biases, coordinates smoothed by
+//! counts and a nuclear penalty is fitted, and then changed as long as validation improves: less or
+//! more penalty, another mode freed, a higher rank. What does not help is taken back.
+
+mod grow;
+mod plan;
+mod settings;
+mod trainer;
+
+pub use plan::{Move, Plan, Stage, Tried};
+pub use settings::{BiasChoice, PenaltyChoice, Recipe, auto_rank, rating_range};
+pub use trainer::{Extra, Fitted, Setup, Trainer, fitted};

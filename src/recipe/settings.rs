@@ -1,0 +1,134 @@
+//! What the user asked for, and what is left to validation.
+
+use crate::error::{Error, Result};
+use crate::objective::PenaltyKind;
+use crate::shard::Manifest;
+use serde::{Deserialize, Serialize};
+
+/// Which biases a model has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum BiasChoice {
+    /// Validation decides.
+    Auto,
+    /// None: the tensor explains everything.
+    None,
+    /// The mean of the train values.
+    Mean,
+    /// The mean, and a damped bias for every index of every mode.
+    Modes,
+}
+
+/// How much penalty.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PenaltyChoice {
+    /// From counts first, then by validation.
+    Auto,
+    /// This much; 0 for none.
+    Fixed(f64),
+}
+
+/// What the user asked for.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Recipe {
+    /// Biases.
+    pub bias: BiasChoice,
+    /// The modes of a time bias: whose first entry counts, and which mode tells the time.
+    pub bias_time: Option<(usize, usize)>,
+    /// Penalty.
+    pub penalty: PenaltyChoice,
+    /// Its norm.
+    pub penalty_kind: PenaltyKind,
+    /// Whether the rank grows from a small one up to that of the configuration.
+    pub grow: bool,
+    /// Where predictions are clipped.
+    pub range: Option<(f64, f64)>,
+}
+
+impl Default for Recipe {
+    fn default() -> Self {
+        Recipe::plain()
+    }
+}
+
+impl Recipe {
+    /// The paper's method: no biases, no penalty, fixed rank.
+    pub fn plain() -> Self {
+        Recipe {
+            bias: BiasChoice::None,
+            bias_time: None,
+            penalty: PenaltyChoice::Fixed(0.0),
+            penalty_kind: PenaltyKind::Nuclear,
+            grow: false,
+            range: None,
+        }
+    }
+
+    /// The default: where there are validation entries they decide everything, where not, it is
+    /// the paper's method. Clipped where the values look like ratings.
+    pub fn usual(manifest: &Manifest) -> Self {
+        let range = rating_range(manifest);
+        if manifest.validation.entries == 0 {
+            return Recipe { range, ..Recipe::plain() };
+        }
+        Recipe { bias: BiasChoice::Auto, penalty: PenaltyChoice::Auto, grow: true, range, ..Recipe::plain() }
+    }
+
+    /// Whether it is the paper's method, with nothing to add and nothing to decide.
+    pub fn is_plain(&self) -> bool {
+        self.bias == BiasChoice::None && self.penalty == PenaltyChoice::Fixed(0.0) && !self.grow
+    }
+
+    /// Whether anything is left to validation.
+    pub fn decides(&self) -> bool {
+        self.bias == BiasChoice::Auto || self.penalty == PenaltyChoice::Auto || self.grow
+    }
+
+    /// Says what cannot be, before anything is read.
+    pub fn check(&self, manifest: &Manifest) -> Result<()> {
+        if self.decides() && manifest.validation.entries == 0 {
+            let what = "--bias auto, --penalty auto, --grow and --rank auto decide on validation entries, and \
+                        there are none: convert with --split or --validation, or give --bias, --penalty, \
+                        --no-grow and --rank";
+            return Err(Error::request(what));
+        }
+        if let Some((of, clock)) = self.bias_time {
+            if of == clock || of >= manifest.modes.len() || clock >= manifest.modes.len() {
+                return Err(Error::request("--bias-time wants two different modes, as in user:timestamp"));
+            }
+            if matches!(self.bias, BiasChoice::None | BiasChoice::Mean) {
+                return Err(Error::request("--bias-time goes with --bias modes or auto"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The range of the train values, where they look like ratings: at most 101 distinct values, each
+/// ten times or more on average.
+pub fn rating_range(manifest: &Manifest) -> Option<(f64, f64)> {
+    let values = &manifest.values;
+    let distinct = values.distinct.filter(|&n| (2..=101).contains(&n))?;
+    (manifest.train.entries >= 10 * u64::from(distinct)).then_some((values.min, values.max))
+}
+
+/// The highest rank that `--rank auto` goes to: as many as there are train entries for every row of
+/// the two largest modes, between 8 and 64; 8 in the other modes.
+pub fn auto_rank(manifest: &Manifest) -> Vec<usize> {
+    let dims: Vec<usize> = manifest.dims().iter().map(|&dim| dim as usize).collect();
+    let main = main_modes(&dims);
+    let rows: usize = main.iter().map(|&mode| dims[mode]).sum();
+    let most = (manifest.train.entries / rows.max(1) as u64).clamp(8, 64) as usize;
+    let common = main.iter().map(|&mode| dims[mode]).min().unwrap_or(1).min(most);
+    let rank =
+        |mode: usize| if main.contains(&mode) { common } else { dims[mode].min(8).min(common * common) };
+    (0..dims.len()).map(rank).collect()
+}
+
+/// The two largest modes.
+pub(super) fn main_modes(dims: &[usize]) -> [usize; 2] {
+    let mut modes: Vec<usize> = (0..dims.len()).collect();
+    modes.sort_by_key(|&mode| (std::cmp::Reverse(dims[mode]), mode));
+    [modes[0].min(modes[1]), modes[0].max(modes[1])]
+}

@@ -1,0 +1,537 @@
+//! Moves solver, biases and plan on together, an iteration at a time.
+
+use super::grow::{self, enlarge, seed_point};
+use super::plan::{Move, Plan, Stage};
+use super::settings::{BiasChoice, Recipe, main_modes};
+use crate::control::Control;
+use crate::error::Result;
+use crate::manifold::Point;
+use crate::model::Biases;
+use crate::objective::bias_fit::{self, Counts, Damping};
+use crate::objective::{Coordinates, Penalty, Regularised};
+use crate::shard::Dataset;
+use crate::solver::{Beta, Objective, Options, Solver, State, StoppedBy};
+
+/// Biases are fitted anew after this many iterations.
+const REFIT_EVERY: usize = 4;
+/// The penalty to begin with is this times sigma sqrt((n_1 + n_2) / m), about the norm of the gradient
+/// of pure noise of standard deviation sigma over m entries of n_1 x n_2 rows: a smaller one would
+/// fit noise in every direction.
+const USUAL: f64 = 0.75;
+/// The nuclear norm's smoothing, beside the variance of the values.
+const SMOOTHING: f64 = 1e-8;
+
+/// What a run depends on beside the solver's state; it goes into checkpoints.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Extra {
+    /// The plan.
+    pub plan: Plan,
+    /// Which biases auto has come to.
+    pub bias: BiasChoice,
+    /// How much biases are damped.
+    pub damping: Option<Damping>,
+    /// The biases of the present iterate.
+    pub biases: Option<Biases>,
+    /// The point and the biases that trials start from.
+    pub accepted: Option<(Point, Option<Biases>)>,
+    /// The stage and the biases of the best model.
+    pub best: Option<(Stage, Option<Biases>)>,
+}
+
+impl Extra {
+    /// That of the paper's method.
+    pub fn plain(ranks: &[usize]) -> Self {
+        Extra {
+            plan: Plan::new(ranks),
+            bias: BiasChoice::None,
+            damping: None,
+            biases: None,
+            accepted: None,
+            best: None,
+        }
+    }
+}
+
+/// A run in memory.
+pub struct Trainer {
+    /// The solver's state.
+    pub state: State,
+    /// What goes with it.
+    pub extra: Extra,
+    /// The data.
+    pub objective: Regularised,
+    solver: Solver,
+    plain_solver: bool,
+    make_solver: Box<dyn Fn(Options) -> Solver + Send>,
+    options: Options,
+    recipe: Recipe,
+    dims: Vec<usize>,
+    bound: Vec<usize>,
+    seed: u64,
+    /// The variance of the train values.
+    variance: f64,
+    counts: Option<Counts>,
+    coordinates: Option<Coordinates>,
+    control: Control,
+}
+
+/// What a trainer is made from.
+pub struct Setup<'a> {
+    /// The dataset.
+    pub dataset: &'a Dataset,
+    /// What was asked for.
+    pub recipe: &'a Recipe,
+    /// The highest ranks.
+    pub ranks: &'a [usize],
+    /// The solver's options.
+    pub options: Options,
+    /// Seeds what is random.
+    pub seed: u64,
+    /// Where the plain method is tried first, because a rank was given.
+    pub probe: bool,
+    /// Makes a solver.
+    pub make_solver: Box<dyn Fn(Options) -> Solver + Send>,
+}
+
+impl Trainer {
+    /// Starts: passes over the data for counts and biases where the recipe needs them, then the
+    /// first point. `plain_start` gives that of the paper's method.
+    pub fn begin(
+        setup: Setup<'_>,
+        mut objective: Regularised,
+        control: &Control,
+        plain_start: impl FnOnce(&Regularised) -> Result<Point>,
+    ) -> Result<Self> {
+        let recipe = setup.recipe;
+        let manifest = setup.dataset.manifest();
+        let mut extra = Extra::plain(setup.ranks);
+        let dims: Vec<usize> = manifest.dims().iter().map(|&dim| dim as usize).collect();
+        let mut passes = 0;
+        objective.range = recipe.range;
+        let (mut counts, mut coordinates, mut fitted) = (None, None, None);
+        let mut biases_mse = None;
+        if !recipe.is_plain() {
+            let train = objective.data.train();
+            let (found, time) = bias_fit::count(setup.dataset, train, recipe.bias_time)?;
+            coordinates = Some(Coordinates::new(&found.modes));
+            passes += 1 + usize::from(time.is_some());
+            let mean = Biases::mean_only(manifest.mean(), dims.len());
+            let nothing = Point::zeros(&dims, &vec![1; dims.len()]);
+            match recipe.bias {
+                BiasChoice::None => {}
+                BiasChoice::Mean => fitted = Some(mean),
+                BiasChoice::Modes | BiasChoice::Auto => {
+                    let (biases, damping) =
+                        bias_fit::fit(train, &manifest.mode_order, &found, mean.mean, time)?;
+                    passes += 2 * (dims.len() + usize::from(biases.time.is_some()));
+                    control.detail(format!(
+                        "damping of the biases, in entries: {}",
+                        damping.modes.iter().map(|d| format!("{d:.1}")).collect::<Vec<_>>().join(", ")
+                    ));
+                    extra.damping = Some(damping);
+                    fitted = Some(biases);
+                }
+            }
+            extra.bias = match recipe.bias {
+                BiasChoice::Auto => BiasChoice::Modes,
+                other => other,
+            };
+            if let Some(biases) = &fitted {
+                objective.data.set_biases(Some(biases.clone()));
+                biases_mse = objective.validation(&nothing)?;
+                if recipe.bias == BiasChoice::Auto {
+                    objective.data.set_biases(Some(Biases::mean_only(manifest.mean(), dims.len())));
+                    let mean_mse = objective.validation(&nothing)?;
+                    let say = |mse: Option<f64>| mse.map_or("none".into(), |mse| format!("{mse:.6}"));
+                    control.detail(format!(
+                        "validation MSE of the mean alone {}, with biases {}",
+                        say(mean_mse),
+                        say(biases_mse)
+                    ));
+                    if mean_mse < biases_mse {
+                        (extra.bias, biases_mse, fitted) =
+                            (BiasChoice::Mean, mean_mse, objective.data.biases().cloned());
+                    }
+                }
+                objective.data.set_biases(None);
+            }
+            counts = Some(found);
+        }
+        let variance = variance(setup.dataset);
+        let mut plan = Plan::new(setup.ranks);
+        plan.biases_mse = biases_mse;
+        let rows: f64 = counts.as_ref().map_or(0.0, |counts: &Counts| {
+            main_modes(&dims)
+                .iter()
+                .map(|&mode| counts.modes[mode].iter().filter(|&&n| n > 0).count() as f64)
+                .sum()
+        });
+        let left = biases_mse.unwrap_or(variance);
+        plan.usual_lambda = USUAL * (left * rows / manifest.train.entries.max(1) as f64).sqrt();
+        let probe = setup.probe && recipe.decides() && recipe.bias == BiasChoice::Auto;
+        let plain_first = recipe.is_plain() || probe;
+        extra.biases = fitted;
+        let options = setup.options;
+        let mut trainer = Trainer {
+            // Replaced below: there is no state without a point.
+            state: empty_state(),
+            solver: (setup.make_solver)(options),
+            plain_solver: true,
+            make_solver: setup.make_solver,
+            extra: Extra { plan, ..extra },
+            objective,
+            options,
+            recipe: recipe.clone(),
+            dims,
+            bound: setup.ranks.to_vec(),
+            seed: setup.seed,
+            variance,
+            counts,
+            coordinates,
+            control: control.clone(),
+        };
+        if plain_first {
+            let point = plain_start(&trainer.objective)?;
+            trainer.state = trainer.solver.start(&mut trainer.objective, point)?;
+            trainer.state.last.passes += passes;
+        } else {
+            let bound = trainer.bound.clone();
+            let stage = trainer.extra.plan.begin(recipe, trainer.extra.bias, &trainer.dims, &bound);
+            trainer.state.last.passes = passes;
+            trainer.enter(stage, Move::Begin)?;
+            trainer.state.first_gradient_norm = trainer.state.last.gradient_norm;
+        }
+        trainer.note_best();
+        let last = trainer.state.last;
+        trainer.extra.plan.observe(last.iteration, last.cost, last.validation_mse);
+        Ok(trainer)
+    }
+
+    /// Goes on from a checkpoint.
+    pub fn resume(
+        setup: Setup<'_>,
+        objective: Regularised,
+        state: State,
+        extra: Extra,
+        control: &Control,
+    ) -> Result<Self> {
+        let recipe = setup.recipe;
+        let dims: Vec<usize> = setup.dataset.manifest().dims().iter().map(|&dim| dim as usize).collect();
+        let (mut counts, mut coordinates) = (None, None);
+        if !recipe.is_plain() {
+            let (found, _) = bias_fit::count(setup.dataset, objective.data.train(), recipe.bias_time)?;
+            coordinates = Some(Coordinates::new(&found.modes));
+            counts = Some(found);
+        }
+        let mut trainer = Trainer {
+            state,
+            solver: (setup.make_solver)(setup.options),
+            plain_solver: true,
+            make_solver: setup.make_solver,
+            extra,
+            objective,
+            options: setup.options,
+            recipe: recipe.clone(),
+            dims,
+            bound: setup.ranks.to_vec(),
+            seed: setup.seed,
+            variance: variance(setup.dataset),
+            counts,
+            coordinates,
+            control: control.clone(),
+        };
+        trainer.objective.range = recipe.range;
+        let stage = trainer.extra.plan.stage.clone();
+        trainer.adopt(&stage);
+        Ok(trainer)
+    }
+
+    /// Which rule ends the run here, if any.
+    pub fn stop(&self) -> Option<StoppedBy> {
+        let last = &self.state.last;
+        if self.is_simple() {
+            return self.solver.stop(&self.state);
+        }
+        let tolerance = self.options.tolerance;
+        if last.train_mse <= tolerance && (tolerance > 0.0 || last.train_mse == 0.0) {
+            Some(StoppedBy::Tolerance)
+        } else if last.iteration >= self.options.max_iterations {
+            Some(StoppedBy::MaxIterations)
+        } else if self.extra.plan.done {
+            Some(if self.state.stuck { StoppedBy::Step } else { StoppedBy::Patience })
+        } else {
+            None
+        }
+    }
+
+    /// Whether nothing follows the present stage, so that the solver's own rules end the run.
+    fn is_simple(&self) -> bool {
+        !self.recipe.decides()
+    }
+
+    /// One iteration, with whatever the plan asks for before it. `false` where there was none,
+    /// because the plan has come to its end or the solver to its own.
+    pub fn iterate(&mut self) -> Result<bool> {
+        let iteration = self.state.last.iteration;
+        if !self.is_simple() && self.extra.plan.stage_over(iteration, self.ended(), self.options.patience) {
+            self.next_stage()?;
+            return Ok(false);
+        }
+        let stage_iteration = iteration - self.extra.plan.began;
+        let refits = self.extra.plan.stage.bias == BiasChoice::Modes;
+        if refits && stage_iteration > 0 && stage_iteration.is_multiple_of(REFIT_EVERY) {
+            self.refit()?;
+        }
+        let went = self.solver.iterate(&mut self.state, &mut self.objective)?.is_some();
+        if went {
+            self.note_best();
+            let last = self.state.last;
+            self.extra.plan.observe(last.iteration, last.cost, last.validation_mse);
+        }
+        Ok(went)
+    }
+
+    /// Whether no further iteration of this stage makes sense.
+    fn ended(&self) -> bool {
+        let state = &self.state;
+        state.stuck || state.last.gradient_norm <= self.options.gradient_tolerance * state.first_gradient_norm
+    }
+
+    /// Fits the biases to what the tensor leaves over, and looks at cost and gradient again.
+    fn refit(&mut self) -> Result<()> {
+        let (Some(counts), Some(damping), Some(biases)) =
+            (&self.counts, &self.extra.damping, &mut self.extra.biases)
+        else {
+            return Ok(());
+        };
+        let model = self.objective.model(&self.state.point);
+        let data = &self.objective.data;
+        bias_fit::refit(data.train(), data.mode_order(), &model, counts, damping, biases)?;
+        self.state.last.passes += 2;
+        let biases = biases.clone();
+        self.objective.data.set_biases(Some(biases));
+        self.solver.refresh(&mut self.state, &mut self.objective)
+    }
+
+    /// Ends a stage and begins the next, where there is one.
+    fn next_stage(&mut self) -> Result<()> {
+        let iteration = self.state.last.iteration;
+        let plan = &mut self.extra.plan;
+        let next = plan.next(iteration, &self.recipe, self.extra.bias, &self.dims, &self.bound);
+        if let Some(tried) = plan.tried.last() {
+            self.control.say(tried.to_string());
+            if tried.kept {
+                self.extra.accepted = Some((self.state.point.clone(), self.extra.biases.clone()));
+            }
+        }
+        if let Some((stage, change)) = next {
+            self.enter(stage, change)?;
+        }
+        Ok(())
+    }
+
+    /// Begins a stage from what was accepted last.
+    fn enter(&mut self, stage: Stage, change: Move) -> Result<()> {
+        let (iteration, passes) = (self.state.last.iteration, self.state.last.passes);
+        let mut made = 0;
+        let accepted = self.extra.accepted.clone();
+        if let Some((_, biases)) = &accepted {
+            self.extra.biases.clone_from(biases);
+        }
+        self.adopt(&stage);
+        let Some(coordinates) = self.coordinates.take() else { return Ok(()) };
+        let point = match accepted {
+            Some((point, _)) if point.ranks() == stage.ranks => Ok(point),
+            accepted => {
+                made = grow::PASSES;
+                let (from, keep) = match accepted {
+                    Some((point, _)) => {
+                        let keep = point.ranks().to_vec();
+                        (point, keep)
+                    }
+                    None => {
+                        let point = seed_point(&self.dims, &coordinates);
+                        (point, first_columns(&self.dims, &stage.ranks))
+                    }
+                };
+                let seed = self.seed.wrapping_add(iteration as u64);
+                let spread = self.variance.sqrt();
+                enlarge(&mut self.objective, &coordinates, &from, &keep, &stage.ranks, spread, seed)
+            }
+        };
+        self.coordinates = Some(coordinates);
+        let best = self.state.best.take();
+        let (first, guards) = (self.state.first_gradient_norm, self.state.guards);
+        self.state = self.solver.start(&mut self.objective, point?)?;
+        let own = self.state.best.take();
+        self.state.best = match (best, own) {
+            (Some(best), Some(own)) if own.validation_mse < best.validation_mse => {
+                self.extra.best = Some((stage.clone(), self.extra.biases.clone()));
+                Some(crate::solver::Best { iteration, ..own })
+            }
+            (None, Some(own)) => {
+                self.extra.best = Some((stage.clone(), self.extra.biases.clone()));
+                Some(crate::solver::Best { iteration, ..own })
+            }
+            (best, _) => best,
+        };
+        self.state.last.iteration = iteration;
+        self.state.last.passes = passes + made + 1;
+        self.state.first_gradient_norm = first;
+        self.state.guards += guards;
+        let plan = &mut self.extra.plan;
+        plan.began = iteration;
+        plan.best = None;
+        plan.costs.clear();
+        plan.stage = stage;
+        plan.change = change;
+        Ok(())
+    }
+
+    /// Sets the objective and the solver up for a stage.
+    fn adopt(&mut self, stage: &Stage) {
+        self.objective.held.clone_from(&stage.held);
+        if !stage.held.contains(&true) {
+            self.objective.held.clear();
+        }
+        self.objective.coordinates = if stage.smoothed { self.coordinates.clone() } else { None };
+        self.objective.penalty = Penalty {
+            kind: self.recipe.penalty_kind,
+            lambda: stage.lambda,
+            smoothing: SMOOTHING * self.variance,
+        };
+        let biases = if stage.bias == BiasChoice::None { None } else { self.extra.biases.clone() };
+        self.objective.data.set_biases(biases);
+        self.objective.data.set_ranks(&self.dims, &stage.ranks);
+        if stage.smoothed == self.plain_solver {
+            let mut options = self.options;
+            if stage.smoothed && options.beta == Beta::HestenesStiefel {
+                options.beta = Beta::HestenesStiefelDaiYuan;
+            }
+            self.solver = (self.make_solver)(options);
+            self.plain_solver = !stage.smoothed;
+        }
+    }
+
+    /// Keeps what belongs to the best model, where the newest iterate is that.
+    fn note_best(&mut self) {
+        let newest = self.state.last.iteration;
+        if self.state.best.as_ref().is_some_and(|best| best.iteration == newest) {
+            let stage = &self.extra.plan.stage;
+            let biases = if stage.bias == BiasChoice::None { None } else { self.extra.biases.clone() };
+            self.extra.best = Some((stage.clone(), biases));
+        }
+    }
+
+    /// The model so far, in its own factors: the best by validation, or the last.
+    pub fn model(&self) -> Fitted {
+        fitted(&self.state, &self.extra, self.coordinates.as_ref())
+    }
+
+    /// What turns a point into a model's factors.
+    pub fn coordinates(&self) -> Option<&Coordinates> {
+        self.coordinates.as_ref()
+    }
+}
+
+/// A model on its way out of a run.
+pub struct Fitted {
+    /// The tensor in its own factors.
+    pub point: Point,
+    /// The biases.
+    pub biases: Option<Biases>,
+    /// The modes held constant.
+    pub held: Vec<bool>,
+}
+
+/// The model of a state and what goes with it.
+pub fn fitted(state: &State, extra: &Extra, coordinates: Option<&Coordinates>) -> Fitted {
+    let (stage, biases) = match (&state.best, &extra.best) {
+        (Some(_), Some((stage, biases))) => (stage, biases.clone()),
+        _ => {
+            let stage = &extra.plan.stage;
+            (stage, if stage.bias == BiasChoice::None { None } else { extra.biases.clone() })
+        }
+    };
+    let mut point = state.model().clone();
+    if let Some(coordinates) = coordinates.filter(|_| stage.smoothed) {
+        for (mode, factor) in point.factors.iter_mut().enumerate() {
+            coordinates.scale_in_place(mode, factor);
+        }
+    }
+    let held = if stage.held.contains(&true) { stage.held.clone() } else { Vec::new() };
+    Fitted { point, biases, held }
+}
+
+fn variance(dataset: &Dataset) -> f64 {
+    let (values, entries) = (&dataset.manifest().values, dataset.manifest().train.entries.max(1) as f64);
+    (values.sum_of_squares / entries - (values.sum / entries).powi(2)).max(f64::MIN_POSITIVE)
+}
+
+/// How many columns of a first model are the constant one: one in every mode but the two largest,
+/// so that what these have in common does not depend on the others from the start.
+fn first_columns(dims: &[usize], ranks: &[usize]) -> Vec<usize> {
+    let main = main_modes(dims);
+    (0..dims.len()).map(|mode| usize::from(!main.contains(&mode) || ranks[mode] == 1)).collect()
+}
+
+/// No state yet.
+fn empty_state() -> State {
+    let point = Point::zeros(&[1, 1], &[1, 1]);
+    let nothing = crate::manifold::Tangent::zeros_like(&point);
+    State {
+        gradient: nothing.clone(),
+        direction: nothing,
+        point,
+        slope: 0.0,
+        gradient_square: 0.0,
+        first_gradient_norm: 0.0,
+        last: crate::solver::Iteration {
+            iteration: 0,
+            passes: 0,
+            cost: 0.0,
+            train_mse: 0.0,
+            validation_mse: None,
+            gradient_norm: 0.0,
+            step: 0.0,
+            beta: 0.0,
+            backtracks: 0,
+            restarted: false,
+            guarded: 0,
+        },
+        best: None,
+        guards: 0,
+        stuck: false,
+    }
+}
+
+impl std::fmt::Display for super::plan::Tried {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let what = match &self.change {
+            Move::Plain => "the plain method".into(),
+            Move::Begin => "a first model with biases and penalty".into(),
+            Move::Weaker => "less penalty".to_string(),
+            Move::Stronger => "more penalty".into(),
+            Move::Free(mode) => format!("mode {} set free", mode + 1),
+            Move::Grow(modes) | Move::GrowStronger(modes) => {
+                let modes: Vec<String> = modes.iter().map(|mode| (mode + 1).to_string()).collect();
+                let more = if matches!(self.change, Move::Grow(_)) { "" } else { " with more penalty" };
+                format!("a higher rank of mode {}{more}", modes.join(" and "))
+            }
+        };
+        let ranks: Vec<String> = self.stage.ranks.iter().map(usize::to_string).collect();
+        let verdict = match (&self.change, self.kept) {
+            (Move::Plain, _) => "to compare with",
+            (_, true) => "kept",
+            (_, false) => "taken back",
+        };
+        write!(
+            f,
+            "tried {what}: rank {}, penalty {:.4}, {} iterations, validation MSE {:.6}: {verdict}",
+            ranks.join(","),
+            self.stage.lambda,
+            self.iterations,
+            self.validation_mse
+        )
+    }
+}

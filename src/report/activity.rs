@@ -1,0 +1,113 @@
+//! How often ids occur in train, and the error of held-out entries by that.
+
+use crate::control::Control;
+use crate::error::Result;
+use crate::model::Model;
+use crate::shard::{Dataset, Split};
+
+/// Equal parts of the ids, by how many train entries they have.
+pub const DECILES: usize = 10;
+
+/// Errors on one split.
+pub struct Activity {
+    /// The split.
+    pub split: Split,
+    /// All entries that the model could score.
+    pub total: Errors,
+    /// Entries that it could not.
+    pub unscored: u64,
+    /// Per mode: errors by decile of activity, least active first, and the decile's range of train
+    /// entries; none for modes with fewer than ten known ids.
+    pub modes: Vec<Option<Vec<Decile>>>,
+    /// Per mode, the train entries of every index.
+    pub counts: Vec<Vec<u32>>,
+}
+
+/// The errors of a tenth of the ids, and the least and the most train entries that one of them has.
+pub type Decile = (Errors, (u32, u32));
+
+/// Sums of errors.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Errors {
+    /// Of squares.
+    pub squares: f64,
+    /// Of absolute values.
+    pub absolute: f64,
+    /// How many.
+    pub entries: u64,
+}
+
+impl Errors {
+    fn add(&mut self, residual: f64) {
+        self.squares += residual * residual;
+        self.absolute += residual.abs();
+        self.entries += 1;
+    }
+
+    /// The root of the mean square; `None` without entries.
+    pub fn rmse(&self) -> Option<f64> {
+        (self.entries > 0).then(|| (self.squares / self.entries as f64).sqrt())
+    }
+}
+
+/// Reads train for the counts, and test (validation, train, where there is none) for the errors.
+pub fn activity(model: &Model, datasets: &[Dataset], control: &Control) -> Result<Activity> {
+    let order = model.point.order();
+    let mut counts: Vec<Vec<u32>> = model.point.dims().into_iter().map(|dim| vec![0; dim]).collect();
+    for dataset in datasets {
+        control.check()?;
+        dataset.for_each(Split::Train, |at, _| {
+            at.iter().zip(&mut counts).for_each(|(&index, counts)| counts[index as usize] += 1);
+        })?;
+    }
+    let deciles: Vec<Option<Vec<u8>>> = counts.iter().map(|counts| by_decile(counts)).collect();
+    let has = |split: Split| datasets.iter().any(|dataset| dataset.manifest().split(split).entries > 0);
+    let split = [Split::Test, Split::Validation].into_iter().find(|&split| has(split));
+    let split = split.unwrap_or(Split::Train);
+    let mut total = Errors::default();
+    let mut unscored = 0;
+    let mut sums = vec![[Errors::default(); DECILES]; order];
+    let mut asked = vec![None; order];
+    for dataset in datasets {
+        control.check()?;
+        dataset.for_each(split, |at, value| {
+            asked.iter_mut().zip(at).for_each(|(asked, &index)| *asked = Some(index));
+            let answer = model.predict(&asked);
+            if !answer.known && model.biases.is_none() {
+                unscored += 1;
+                return;
+            }
+            let residual = answer.value - value;
+            total.add(residual);
+            for (mode, deciles) in deciles.iter().enumerate() {
+                let decile = deciles.as_ref().map(|deciles| deciles[at[mode] as usize] as usize);
+                if let Some(decile) = decile.filter(|&decile| decile < DECILES) {
+                    sums[mode][decile].add(residual);
+                }
+            }
+        })?;
+    }
+    let modes = (0..order).map(|mode| {
+        let deciles = deciles[mode].as_ref()?;
+        let range = |decile: usize| {
+            let of = deciles.iter().zip(&counts[mode]).filter(|(own, _)| usize::from(**own) == decile);
+            of.fold((u32::MAX, 0), |(least, most), (_, &count)| (least.min(count), most.max(count)))
+        };
+        Some((0..DECILES).map(|decile| (sums[mode][decile], range(decile))).collect())
+    });
+    Ok(Activity { split, total, unscored, modes: modes.collect(), counts })
+}
+
+/// The decile of every index; 255 for those without train entries.
+fn by_decile(counts: &[u32]) -> Option<Vec<u8>> {
+    let mut known: Vec<u32> = (0..counts.len() as u32).filter(|&index| counts[index as usize] > 0).collect();
+    if known.len() < DECILES {
+        return None;
+    }
+    known.sort_by_key(|&index| (counts[index as usize], index));
+    let mut deciles = vec![255; counts.len()];
+    for (place, &index) in known.iter().enumerate() {
+        deciles[index as usize] = (place * DECILES / known.len()) as u8;
+    }
+    Some(deciles)
+}

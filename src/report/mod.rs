@@ -1,0 +1,100 @@
+//! One page that shows a run, or compares several; reads results, never alters them.
+//!
+//! The page is self-contained: styles and drawings are in it, and its policy forbids the browser to
+//! fetch anything. Light or dark as the reader's system is; black on white on paper.
+
+mod activity;
+mod chart;
+mod components;
+mod latent;
+mod page;
+mod periods;
+mod plots;
+mod ticks;
+
+pub use components::{Components, components};
+pub use periods::{Periodogram, periodogram};
+
+use crate::control::{Control, Unit};
+use crate::error::{Error, IoContext, Result};
+use crate::model::{ModeIds, Model};
+use crate::run::{Config, log_path};
+use crate::storage::{Disk, make_dir, write_atomic};
+use activity::Activity;
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+
+/// What the page says of one run.
+struct Facts {
+    name: String,
+    config: Config,
+    model: Model,
+    ids: Vec<ModeIds>,
+    /// The log's lines; empty where there is none.
+    log: Vec<Value>,
+    /// Counts and errors; none where the dataset is not there any more.
+    activity: Option<Activity>,
+    entries: [u64; 3],
+}
+
+impl Facts {
+    fn read(run: &Path, control: &Control) -> Result<Self> {
+        let config = Config::read(run)?;
+        let model = Model::read(run)?;
+        let ids = ModeIds::of_all(&model)?;
+        let path = log_path(run);
+        let text = if path.is_file() {
+            std::fs::read_to_string(&path).context("read", &path)?
+        } else {
+            String::new()
+        };
+        // A line that a crash cut short does not parse.
+        let log = text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+        let (mut activity, mut entries) = (None, [0; 3]);
+        match config.open_datasets(run) {
+            Ok(datasets) => {
+                for dataset in &datasets {
+                    let manifest = dataset.manifest();
+                    let splits = [&manifest.train, &manifest.validation, &manifest.test];
+                    entries.iter_mut().zip(splits).for_each(|(sum, split)| *sum += split.entries);
+                }
+                activity = Some(activity::activity(&model, &datasets, control)?);
+            }
+            Err(Error::Interrupted) => return Err(Error::Interrupted),
+            Err(error) => control.say(format!("{error}; the page goes without errors by activity")),
+        }
+        let name = run.file_name().unwrap_or(run.as_os_str()).to_string_lossy().into_owned();
+        Ok(Facts { name, config, model, ids, log, activity, entries })
+    }
+}
+
+/// Writes the page of one run, or the page that compares several; returns its number of plots.
+pub fn report(
+    disk: &dyn Disk,
+    runs: &[PathBuf],
+    output: &Path,
+    force: bool,
+    control: &Control,
+) -> Result<usize> {
+    if !force && output.symlink_metadata().is_ok() {
+        return Err(Error::Exists { path: output.into(), hint: "--force replaces it" });
+    }
+    if output.is_dir() {
+        return Err(Error::input(output, "this is a directory: give the name of a file"));
+    }
+    control.progress().stage("report", Unit::Rows, runs.len() as u64);
+    let mut facts = Vec::with_capacity(runs.len());
+    for run in runs {
+        control.check()?;
+        facts.push(Facts::read(run, control)?);
+        control.progress().advance(facts.len() as u64, &run.display());
+    }
+    let sections = match facts.as_slice() {
+        [one] => plots::of_one(one),
+        several => plots::of_several(several),
+    };
+    let count = sections.iter().map(page::Section::figures).sum();
+    make_dir(disk, output.parent().unwrap_or(Path::new("")))?;
+    write_atomic(disk, output, page::page(&facts, &sections).as_bytes())?;
+    Ok(count)
+}

@@ -1,0 +1,50 @@
+//! The cells of one column, as text or as a time.
+
+use crate::error::Result;
+use crate::ingest::parquet::Column;
+use arrow_array::{Array, ArrayRef, Int64Array, StringArray};
+use std::borrow::Cow;
+use std::path::Path;
+use std::sync::Arc;
+
+/// One column of a batch.
+pub struct Cells<'b> {
+    array: &'b ArrayRef,
+    column: Column<'b>,
+}
+
+impl<'b> Cells<'b> {
+    /// Looks at a column; an error for types that have no text.
+    pub fn of(array: &'b ArrayRef, name: &str, path: &Path) -> Result<Self> {
+        Ok(Cells { array, column: Column::of(array, name, path)? })
+    }
+
+    /// Cell `row` as it would stand in a text file; `None` where it is null.
+    pub fn text(&self, row: usize) -> Option<Cow<'_, str>> {
+        if self.array.is_null(row) {
+            return None;
+        }
+        Some(match &self.column {
+            Column::Text(values) => Cow::Borrowed(values[row]),
+            column => Cow::Owned(column.text(row)),
+        })
+    }
+
+    /// Cell `row` in seconds since 1970, where the column holds moments.
+    pub fn moment(&self, row: usize) -> Option<f64> {
+        match &self.column {
+            Column::Times(..) if !self.array.is_null(row) => self.column.number(row),
+            _ => None,
+        }
+    }
+}
+
+/// Labels as a column: integers where `integers` says that all are, else text.
+pub fn labels_array(labels: impl Iterator<Item = String>, integers: bool) -> ArrayRef {
+    if integers {
+        let numbers = labels.map(|label| label.parse::<i64>().unwrap_or_default());
+        Arc::new(Int64Array::from_iter_values(numbers))
+    } else {
+        Arc::new(StringArray::from_iter_values(labels))
+    }
+}

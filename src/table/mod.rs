@@ -1,0 +1,14 @@
+//! Tables of questions in, tables of answers out: whole rows with all their columns, streamed.
+//!
+//! [`ingest`](crate::ingest) reads what becomes entries; here a row keeps every column, because an
+//! answer is put beside its question. Both directions speak Arrow: text comes in as columns of
+//! text and goes out as it was, Parquet keeps its types.
+
+mod cells;
+mod parts;
+mod read;
+mod write;
+
+pub use cells::{Cells, labels_array};
+pub use read::{Table, TableBatch};
+pub use write::{Kind, TableWriter};

@@ -1,0 +1,297 @@
+//! Reads a table of any width in batches: delimited text or Parquet, plain or compressed.
+
+use super::parts::Parts;
+use crate::control::Control;
+use crate::error::{Error, IoContext, Result};
+use crate::ingest::dialect::{self, Delimiter, DialectRequest};
+use crate::ingest::parquet;
+use crate::ingest::source::{self, BytesRead, display_name, is_stdin};
+use arrow_array::builder::StringBuilder;
+use arrow_array::{ArrayRef, RecordBatch};
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use std::cell::Cell;
+use std::io::{self, Cursor, Read};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// A batch ends after so many rows or so much text, whichever comes first.
+const BATCH_ROWS: usize = 8192;
+const BATCH_BYTES: usize = 4 << 20;
+/// A row longer than this is an unclosed quote, or no text.
+const LONGEST_ROW: usize = 1 << 20;
+/// What is looked at to find how a file is written.
+const BEGINNING: usize = 1 << 16;
+
+/// Some rows.
+pub struct TableBatch {
+    /// All columns, as they are in the file; text files have columns of text.
+    pub rows: RecordBatch,
+    /// Where each row stands: its line in text, its number in Parquet, from 1.
+    pub lines: Vec<u64>,
+}
+
+/// An open table.
+pub struct Table {
+    path: PathBuf,
+    schema: SchemaRef,
+    header: bool,
+    read: BytesRead,
+    source: Source,
+}
+
+enum Source {
+    Parquet { reader: Parts, row: u64 },
+    Text { reader: Box<csv::Reader<Limited>>, since: Rc<Cell<usize>> },
+    Blanks { reader: Box<dyn io::BufRead>, delimiter: Delimiter, line: u64, skip: bool },
+    Empty,
+}
+
+/// Fails when too much is read between two rows, so that an open quote does not fill the memory.
+struct Limited {
+    inner: Box<dyn Read>,
+    since: Rc<Cell<usize>>,
+}
+
+impl Read for Limited {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.inner.read(buffer)?;
+        self.since.set(self.since.get() + count);
+        if self.since.get() > LONGEST_ROW + buffer.len() {
+            return Err(io::Error::other(
+                "a row is longer than 1 MB: is a quote left open, or is this not text?",
+            ));
+        }
+        Ok(count)
+    }
+}
+
+impl Table {
+    /// Opens a table. A first line that holds any of `names` is a header, whatever else it looks
+    /// like; an empty file is a table of the columns `names` without rows.
+    pub fn open(path: &Path, names: &[String], request: DialectRequest, control: &Control) -> Result<Self> {
+        let name = display_name(path);
+        let read = BytesRead::default();
+        if !is_stdin(path) && (path.is_dir() || parquet::is_parquet(path)) {
+            let parts = if path.is_dir() { parquet::parts(path)? } else { vec![path.to_path_buf()] };
+            let reader = Parts::open(parts, None, BATCH_ROWS)?;
+            let schema = reader.schema();
+            let source = Source::Parquet { reader, row: 0 };
+            return Ok(Table { path: name, schema, header: true, read, source });
+        }
+        let mut stream = source::open(path, read.clone(), control)?;
+        let mut begun = Vec::new();
+        (&mut stream)
+            .take(BEGINNING as u64)
+            .read_to_end(&mut begun)
+            .map_err(|error| source::read_error(path, error))?;
+        if begun.starts_with(parquet::MAGIC) {
+            let scratch = std::env::temp_dir();
+            let mut file = tempfile::tempfile().context("create a scratch file in", &scratch)?;
+            let whole = &mut Cursor::new(begun).chain(stream);
+            io::copy(whole, &mut file).context("write a scratch file in", &scratch)?;
+            let reader = Parts::open(vec![name.clone()], Some(file), BATCH_ROWS)?;
+            let schema = reader.schema();
+            let source = Source::Parquet { reader, row: 0 };
+            return Ok(Table { path: name, schema, header: true, read, source });
+        }
+        if memchr::memchr(0, &begun).is_some() {
+            return Err(Error::input(name, "this is a binary file, not text (nor Parquet, gzip or zstd)"));
+        }
+        if begun.starts_with(b"\xef\xbb\xbf") {
+            begun.drain(..3);
+        }
+        if begun.trim_ascii().is_empty() {
+            let schema = text_schema(names.iter().cloned());
+            return Ok(Table { path: name, schema, header: true, read, source: Source::Empty });
+        }
+        let (delimiter, first) = look(&begun, request);
+        let header = request.header.unwrap_or_else(|| {
+            let number = |field: &String| crate::ingest::number::parse_number(field.as_bytes()).is_some();
+            first.iter().any(|field| names.contains(field)) || !first.iter().any(number)
+        });
+        let columns: Vec<String> = match header {
+            true => first,
+            false => (1..=first.len()).map(|column| format!("column{column}")).collect(),
+        };
+        if let Some(twice) = (1..columns.len()).find(|&at| columns[..at].contains(&columns[at])) {
+            return Err(Error::input(name, format!("two columns have the name '{}'", columns[twice])));
+        }
+        let whole = Cursor::new(begun).chain(stream);
+        let source = match delimiter {
+            Delimiter::Byte(byte) => {
+                let since = Rc::new(Cell::new(0));
+                let limited = Limited { inner: Box::new(whole), since: Rc::clone(&since) };
+                let reader = csv::ReaderBuilder::new()
+                    .delimiter(byte)
+                    .has_headers(header)
+                    .flexible(true)
+                    .buffer_capacity(1 << 16)
+                    .from_reader(limited);
+                Source::Text { reader: Box::new(reader), since }
+            }
+            delimiter => Source::Blanks {
+                reader: Box::new(io::BufReader::with_capacity(1 << 16, whole)),
+                delimiter,
+                line: 0,
+                skip: header,
+            },
+        };
+        Ok(Table { path: name, schema: text_schema(columns.into_iter()), header, read, source })
+    }
+
+    /// The columns.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// The names of the columns; `column1`, ... where the file has none.
+    pub fn names(&self) -> Vec<String> {
+        self.schema.fields().iter().map(|field| field.name().clone()).collect()
+    }
+
+    /// Whether the file gives names to its columns.
+    pub fn has_header(&self) -> bool {
+        self.header
+    }
+
+    /// What to call the file in messages.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// How much of the file has been read, in its own bytes.
+    pub fn bytes_read(&self) -> u64 {
+        self.read.load(Ordering::Relaxed)
+    }
+
+    /// The next rows; `None` at the end.
+    pub fn next_batch(&mut self) -> Result<Option<TableBatch>> {
+        let width = self.schema.fields().len();
+        match &mut self.source {
+            Source::Empty => Ok(None),
+            Source::Parquet { reader, row } => {
+                let Some(rows) = reader.next_batch()? else { return Ok(None) };
+                let first = *row + 1;
+                *row += rows.num_rows() as u64;
+                Ok(Some(TableBatch { lines: (first..=*row).collect(), rows }))
+            }
+            Source::Text { reader, since } => {
+                let mut rows = Rows::new(width);
+                let mut record = csv::ByteRecord::new();
+                while !rows.full() {
+                    let line = reader.position().line();
+                    since.set(0);
+                    let more =
+                        reader.read_byte_record(&mut record).map_err(|error| match error.into_kind() {
+                            csv::ErrorKind::Io(error) if error.to_string().starts_with("a row is longer") => {
+                                Error::Row { file: self.path.clone(), line, what: error.to_string() }
+                            }
+                            csv::ErrorKind::Io(error) => source::read_error(&self.path, error),
+                            other => Error::Row { file: self.path.clone(), line, what: format!("{other:?}") },
+                        })?;
+                    if !more {
+                        break;
+                    }
+                    let line = record.position().map_or(line, |at| at.line());
+                    if record.len() == 1 && width > 1 && record[0].trim_ascii().is_empty() {
+                        continue;
+                    }
+                    rows.push(record.iter(), line).map_err(|what| Error::Row {
+                        file: self.path.clone(),
+                        line,
+                        what,
+                    })?;
+                }
+                rows.finish(&self.schema)
+            }
+            Source::Blanks { reader, delimiter, line, skip } => {
+                let mut rows = Rows::new(width);
+                let mut text = Vec::new();
+                while !rows.full() {
+                    text.clear();
+                    let limit = &mut reader.take(LONGEST_ROW as u64 + 1);
+                    let count = io::BufRead::read_until(limit, b'\n', &mut text)
+                        .map_err(|error| source::read_error(&self.path, error))?;
+                    if count == 0 {
+                        break;
+                    }
+                    *line += 1;
+                    let row = |what| Error::Row { file: self.path.clone(), line: *line, what };
+                    if text.len() > LONGEST_ROW {
+                        return Err(row("a row is longer than 1 MB: is this not text?".into()));
+                    }
+                    if std::mem::take(skip) || text.trim_ascii().is_empty() {
+                        continue;
+                    }
+                    let mut fields = Vec::with_capacity(width);
+                    delimiter.split(text.trim_ascii_end(), |_, field| fields.push(field));
+                    rows.push(fields.into_iter(), *line).map_err(row)?;
+                }
+                rows.finish(&self.schema)
+            }
+        }
+    }
+}
+
+/// The delimiter and the fields of the first line; one column where nothing separates fields.
+fn look(begun: &[u8], request: DialectRequest) -> (Delimiter, Vec<String>) {
+    let mut lines: Vec<&[u8]> = begun.split(|&byte| byte == b'\n').collect();
+    if begun.len() == BEGINNING && lines.len() > 1 {
+        lines.pop(); // the last line is cut
+    }
+    lines.iter_mut().for_each(|line| *line = line.strip_suffix(b"\r").unwrap_or(line));
+    lines.retain(|line| !line.trim_ascii().is_empty());
+    lines.truncate(20);
+    let first = lines.first().copied().unwrap_or_default();
+    match dialect::detect(&lines, request) {
+        Ok(found) => (found.delimiter, found.delimiter.fields(first)),
+        Err(_) => (Delimiter::Byte(b','), Delimiter::Byte(b',').fields(first)),
+    }
+}
+
+fn text_schema(names: impl Iterator<Item = String>) -> SchemaRef {
+    Arc::new(Schema::new(names.map(|name| Field::new(name, DataType::Utf8, true)).collect::<Vec<_>>()))
+}
+
+/// Columns of text that are being filled.
+struct Rows {
+    columns: Vec<StringBuilder>,
+    lines: Vec<u64>,
+    bytes: usize,
+}
+
+impl Rows {
+    fn new(width: usize) -> Self {
+        Rows { columns: (0..width).map(|_| StringBuilder::new()).collect(), lines: Vec::new(), bytes: 0 }
+    }
+
+    fn full(&self) -> bool {
+        self.lines.len() >= BATCH_ROWS || self.bytes >= BATCH_BYTES
+    }
+
+    fn push<'r>(&mut self, fields: impl ExactSizeIterator<Item = &'r [u8]>, line: u64) -> Result<(), String> {
+        if fields.len() != self.columns.len() {
+            return Err(format!("{} fields where {} were expected", fields.len(), self.columns.len()));
+        }
+        for (column, field) in self.columns.iter_mut().zip(fields) {
+            let text = std::str::from_utf8(field).map_err(|_| "the row is not UTF-8 text".to_string())?;
+            column.append_value(text);
+            self.bytes += field.len();
+        }
+        self.lines.push(line);
+        Ok(())
+    }
+
+    fn finish(mut self, schema: &SchemaRef) -> Result<Option<TableBatch>> {
+        if self.lines.is_empty() {
+            return Ok(None);
+        }
+        let columns: Vec<ArrayRef> =
+            self.columns.iter_mut().map(|column| Arc::new(column.finish()) as ArrayRef).collect();
+        let rows = RecordBatch::try_new(Arc::clone(schema), columns)
+            .map_err(|error| Error::request(error.to_string()))?;
+        Ok(Some(TableBatch { rows, lines: self.lines }))
+    }
+}

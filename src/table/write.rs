@@ -1,0 +1,235 @@
+//! Writes a table in batches: CSV, TSV or Parquet by the ending of the name, CSV to standard output.
+
+use super::cells::Cells;
+use crate::error::{Error, IoContext, Result};
+use crate::storage::{AtomicFile, Disk, make_dir};
+use arrow_array::{Array, RecordBatch};
+use arrow_schema::{DataType, SchemaRef};
+use flate2::write::GzEncoder;
+use parquet::arrow::ArrowWriter;
+use parquet::basic::Compression;
+use parquet::file::properties::WriterProperties;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// What a table is written as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Text with this between fields.
+    Text(u8),
+    /// Parquet.
+    Parquet,
+}
+
+impl Kind {
+    /// From the ending of a name; compressed text as `.csv.gz` or `.csv.zst`.
+    pub fn of(path: &Path) -> Result<Self> {
+        let name = crate::ingest::source::plain_name(path);
+        match name.rsplit_once('.').map(|(_, ending)| ending) {
+            Some("csv") => Ok(Kind::Text(b',')),
+            Some("tsv" | "txt") => Ok(Kind::Text(b'\t')),
+            Some("parquet" | "pq") => Ok(Kind::Parquet),
+            _ => Err(Error::request(format!(
+                "'{}' does not say what to write: end it with .csv, .tsv (also .gz, .zst) or .parquet",
+                path.display()
+            ))),
+        }
+    }
+}
+
+/// Rows per group of a Parquet file: what the writer holds before it writes.
+const GROUP_ROWS: usize = 1 << 17;
+
+enum Sink<'d> {
+    Plain(AtomicFile<'d>),
+    Gzip(Box<GzEncoder<AtomicFile<'d>>>),
+    Zstd(Box<zstd::stream::write::Encoder<'static, AtomicFile<'d>>>),
+    Stdout(io::BufWriter<io::Stdout>),
+}
+
+impl Write for Sink<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Sink::Plain(file) => file.write(bytes),
+            Sink::Gzip(file) => file.write(bytes),
+            Sink::Zstd(file) => file.write(bytes),
+            Sink::Stdout(out) => out.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Sink::Plain(file) => file.flush(),
+            Sink::Gzip(file) => file.flush(),
+            Sink::Zstd(file) => file.flush(),
+            Sink::Stdout(out) => out.flush(),
+        }
+    }
+}
+
+enum Output<'d> {
+    Text(Box<csv::Writer<Sink<'d>>>),
+    Parquet(Box<ArrowWriter<Sink<'d>>>),
+}
+
+/// A table that is being written; it has its name only when [`TableWriter::finish`] has returned.
+pub struct TableWriter<'d> {
+    path: PathBuf,
+    schema: SchemaRef,
+    output: Output<'d>,
+    closed: bool,
+    rows: u64,
+}
+
+impl<'d> TableWriter<'d> {
+    /// Begins a table; `None` or `-` is CSV on standard output. A file that exists is replaced with
+    /// `force` only.
+    pub fn create(disk: &'d dyn Disk, path: Option<&Path>, force: bool, schema: SchemaRef) -> Result<Self> {
+        let Some(path) = path.filter(|path| *path != Path::new("-")) else {
+            let sink = Sink::Stdout(io::BufWriter::with_capacity(1 << 16, io::stdout()));
+            return Self::text(sink, b',', "standard output".into(), schema);
+        };
+        let kind = Self::check(path, force)?;
+        make_dir(disk, path.parent().unwrap_or(Path::new("")))?;
+        let file = AtomicFile::create(disk, path)?;
+        let ending = path.extension().map(|ending| ending.to_string_lossy().to_lowercase());
+        match kind {
+            Kind::Text(delimiter) => {
+                let sink = match ending.as_deref() {
+                    Some("gz") => Sink::Gzip(Box::new(GzEncoder::new(file, flate2::Compression::fast()))),
+                    Some("zst") => Sink::Zstd(Box::new(
+                        zstd::stream::write::Encoder::new(file, 3).context("write", path)?,
+                    )),
+                    _ => Sink::Plain(file),
+                };
+                Self::text(sink, delimiter, path.into(), schema)
+            }
+            Kind::Parquet => {
+                let level = parquet::basic::ZstdLevel::default();
+                let properties = WriterProperties::builder()
+                    .set_compression(Compression::ZSTD(level))
+                    .set_max_row_group_row_count(Some(GROUP_ROWS))
+                    .build();
+                let writer = ArrowWriter::try_new(Sink::Plain(file), Arc::clone(&schema), Some(properties))
+                    .map_err(io::Error::from)
+                    .context("write", path)?;
+                let output = Output::Parquet(Box::new(writer));
+                Ok(TableWriter { path: path.into(), schema, output, closed: false, rows: 0 })
+            }
+        }
+    }
+
+    /// Whether a table can be written there, before anything else is done; and as what.
+    pub fn check(path: &Path, force: bool) -> Result<Kind> {
+        let kind = Kind::of(path)?;
+        if path.is_dir() {
+            return Err(Error::input(path, "this is a directory: give the name of a file"));
+        }
+        if !force && path.symlink_metadata().is_ok() {
+            return Err(Error::Exists { path: path.into(), hint: "--force replaces it" });
+        }
+        Ok(kind)
+    }
+
+    fn text(sink: Sink<'d>, delimiter: u8, path: PathBuf, schema: SchemaRef) -> Result<Self> {
+        let writer =
+            csv::WriterBuilder::new().delimiter(delimiter).buffer_capacity(1 << 16).from_writer(sink);
+        let mut table =
+            TableWriter { path, schema, output: Output::Text(Box::new(writer)), closed: false, rows: 0 };
+        let names: Vec<String> = table.schema.fields().iter().map(|field| field.name().clone()).collect();
+        table.record(names.iter().map(String::as_bytes))?;
+        Ok(table)
+    }
+
+    /// Whether nobody reads what is written any more: there is no use in going on.
+    pub fn closed(&self) -> bool {
+        self.closed
+    }
+
+    /// The number of rows so far.
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    fn record<'r>(&mut self, fields: impl Iterator<Item = &'r [u8]>) -> Result<()> {
+        let Output::Text(writer) = &mut self.output else { return Ok(()) };
+        let written = writer.write_record(fields).map_err(|error| match error.into_kind() {
+            csv::ErrorKind::Io(error) => error,
+            other => io::Error::other(format!("{other:?}")),
+        });
+        self.listened(written)
+    }
+
+    /// A reader that has gone is no error.
+    fn listened(&mut self, result: io::Result<()>) -> Result<()> {
+        match result {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+                self.closed = true;
+                Ok(())
+            }
+            other => other.context("write", &self.path),
+        }
+    }
+
+    /// Appends rows.
+    pub fn write(&mut self, rows: &RecordBatch) -> Result<()> {
+        if self.closed {
+            return Ok(());
+        }
+        self.rows += rows.num_rows() as u64;
+        if let Output::Parquet(writer) = &mut self.output {
+            return writer.write(rows).map_err(io::Error::from).context("write", &self.path);
+        }
+        let names: Vec<&str> = self.schema.fields().iter().map(|field| field.name().as_str()).collect();
+        let mut columns = Vec::with_capacity(names.len());
+        for (array, name) in rows.columns().iter().zip(&names) {
+            columns.push(match array.data_type() {
+                DataType::Null => None,
+                _ => Some(Cells::of(array, name, &self.path)?),
+            });
+        }
+        for row in 0..rows.num_rows() {
+            let fields: Vec<_> = columns
+                .iter()
+                .map(|cells| cells.as_ref().and_then(|cells| cells.text(row)).unwrap_or_default())
+                .collect();
+            self.record(fields.iter().map(|field| field.as_bytes()))?;
+            if self.closed {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Completes the table and gives it its name; returns the number of rows.
+    pub fn finish(self) -> Result<u64> {
+        let TableWriter { path, output, rows, closed, .. } = self;
+        let sink = match output {
+            Output::Parquet(writer) => {
+                writer.into_inner().map_err(io::Error::from).context("write", &path)?
+            }
+            Output::Text(writer) => match writer.into_inner() {
+                Ok(sink) => sink,
+                Err(error) if closed || error.error().kind() == io::ErrorKind::BrokenPipe => {
+                    // What is left in the buffer has no reader; dropping it would try once more.
+                    return Ok(rows);
+                }
+                Err(error) => {
+                    let source = io::Error::new(error.error().kind(), error.error().to_string());
+                    return Err(source).context("write", &path);
+                }
+            },
+        };
+        match sink {
+            Sink::Plain(file) => file.commit()?,
+            Sink::Gzip(file) => file.finish().context("write", &path)?.commit()?,
+            Sink::Zstd(file) => file.finish().context("write", &path)?.commit()?,
+            Sink::Stdout(mut out) => match out.flush() {
+                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
+                other => other.context("write", &path)?,
+            },
+        }
+        Ok(rows)
+    }
+}

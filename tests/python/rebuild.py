@@ -1,0 +1,90 @@
+#!/usr/bin/env python3
+"""Rebuilds the predictions of `tenfill predict` from an export, with numpy and pyarrow alone.
+
+    python3 tests/python/rebuild.py EXPORTED ANSWERS.parquet
+
+EXPORTED was written by `tenfill export` as parquet or npy, ANSWERS by `tenfill predict`. Fails where a
+value of a known row differs by more than 1e-12.
+"""
+
+import json
+import math
+import pathlib
+import sys
+from datetime import datetime, timezone
+
+import numpy as np
+import pyarrow.parquet as pq
+
+
+def read_mode(folder, mode):
+    """Labels, known, bias, factor and first of a mode."""
+    files = mode["files"]
+    if "labels" in files:  # npy
+        load = lambda name: np.load(folder / files[name])
+        first = load("first") if "first" in files else None
+        return load("labels"), load("known"), load("bias"), load("factor"), first
+    table = pq.read_table(folder / files["factor"])
+    column = lambda name: table[name].to_numpy(zero_copy_only=False)
+    factor = np.stack([column(f"u{k + 1}") for k in range(mode["rank"])], axis=1)
+    first = column("first") if "first" in table.column_names else None
+    return column("id"), column("known"), column("bias"), factor, first
+
+
+def index_of(mode, places, text):
+    """The index of an id as it stands in a file; times by their bin."""
+    if "bins" not in mode:
+        return places.get(str(text))
+    try:
+        number = float(text)
+    except ValueError:
+        number = datetime.fromisoformat(text).replace(tzinfo=timezone.utc).timestamp()
+    bins = mode["bins"]
+    return min(max(math.floor((number - bins["origin"]) / bins["width"]), 0), mode["dim"] - 1)
+
+
+def bucket(since):
+    if since <= 0:
+        return 0
+    k = math.floor(math.log2(since))
+    return 1 + 2 * k + (since >= 2 ** (k + 0.5))
+
+
+def main():
+    folder, answers = map(pathlib.Path, sys.argv[1:3])
+    about = json.loads((folder / "model.json").read_text())
+    modes = about["modes"]
+    names = [mode["name"] for mode in modes]
+    parts = [read_mode(folder, mode) for mode in modes]
+    places = [{str(label): at for at, label in enumerate(part[0])} for part in parts]
+    core_file = folder / about["core"]
+    core = np.load(core_file) if core_file.suffix == ".npy" else pq.read_table(core_file)["value"].to_numpy()
+    core = core.reshape(about["rank"])
+    worst = checked = 0
+    for row in pq.read_table(answers).to_pylist():
+        at = [index_of(mode, place, row[mode["name"]]) for mode, place in zip(modes, places)]
+        known = all(
+            index is not None and part[1][index] or mode["held"] for index, part, mode in zip(at, parts, modes)
+        )
+        assert known == row["known"], row
+        if not known:
+            continue
+        value = core
+        for part, index in zip(reversed(parts), reversed(at)):
+            value = value @ part[3][index]
+        value += about["offset"] + sum(part[2][index] for part, index in zip(parts, at))
+        if about["time_bias"]:
+            time = about["time_bias"]
+            of, clock = names.index(time["of"]), names.index(time["clock"])
+            value += time["values"][bucket(at[clock] - parts[of][4][at[of]])]
+        if about["range"]:
+            value = min(max(value, about["range"][0]), about["range"][1])
+        worst = max(worst, abs(value - row["prediction"]))
+        checked += 1
+    assert checked > 0, "no row is known"
+    assert worst <= 1e-12, f"the largest difference is {worst}"
+    print(f"{checked} predictions rebuilt, the largest difference is {worst:.1e}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,10 @@
+//! What a completed run can be asked: predict, recommend, fold-in, export, evaluate, report.
+
+mod agreement;
+#[path = "../common/mod.rs"]
+mod common;
+mod fold_in;
+mod predict;
+mod recommend;
+mod report;
+mod sample;
