@@ -7,8 +7,8 @@
 use crate::error::{Error, IoContext, Result};
 use crate::manifold::{Point, Tangent};
 use crate::model::{BiasAbout, Biases, read_arrays, read_biases, write_arrays, write_biases};
-use crate::recipe::{BiasChoice, Extra, Plan, Stage};
 use crate::objective::bias_fit::Damping;
+use crate::recipe::{BiasChoice, Extra, Plan, Stage};
 use crate::solver::{Best, Iteration, State};
 use crate::storage::{Container, ContainerWriter, Disk, make_dir};
 use serde::{Deserialize, Serialize};
@@ -112,7 +112,18 @@ impl Checkpoints {
 
     /// Writes a checkpoint and then, when it is durable, removes those that are too old, and
     /// newer ones: a run goes back behind a checkpoint only when that is damaged.
-    pub fn save(&self, disk: &dyn Disk, state: &State, extra: Option<&Extra>, progress: &Progress) -> Result<()> {
+    pub fn save(&self, disk: &dyn Disk, state: &State, progress: &Progress) -> Result<()> {
+        self.save_with(disk, state, None, progress)
+    }
+
+    /// The same with what belongs to a recipe.
+    pub fn save_with(
+        &self,
+        disk: &dyn Disk,
+        state: &State,
+        extra: Option<&Extra>,
+        progress: &Progress,
+    ) -> Result<()> {
         make_dir(disk, &self.directory)?;
         let mut writer = ContainerWriter::create(disk, &self.path(state.last.iteration))?;
         write_arrays(&mut writer, "point.", &state.point.factors, &state.point.core)?;
@@ -178,7 +189,8 @@ impl Checkpoints {
                 })
             }
         };
-        let extra = container.about.extra.as_ref().map(|extra| read_extra(&container, extra, dims)).transpose()?;
+        let extra =
+            container.about.extra.as_ref().map(|extra| read_extra(&container, extra, dims)).transpose()?;
         let about = container.about;
         let state = State {
             point,

@@ -34,7 +34,15 @@ impl Regularised {
     /// The plain objective.
     pub fn new(data: Streamed) -> Self {
         let (coordinates, penalty) = (None, Penalty::none());
-        Regularised { data, coordinates, penalty, held: Vec::new(), range: None, last_validation: None, room: None }
+        Regularised {
+            data,
+            coordinates,
+            penalty,
+            held: Vec::new(),
+            range: None,
+            last_validation: None,
+            room: None,
+        }
     }
 
     /// The model's own factors of a point of the search space.

@@ -6,12 +6,13 @@ use crate::shard::Manifest;
 use serde::{Deserialize, Serialize};
 
 /// Which biases a model has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BiasChoice {
     /// Validation decides.
     Auto,
     /// None: the tensor explains everything.
+    #[default]
     None,
     /// The mean of the train values.
     Mean,
@@ -72,13 +73,7 @@ impl Recipe {
         if manifest.validation.entries == 0 {
             return Recipe { range, ..Recipe::plain() };
         }
-        Recipe {
-            bias: BiasChoice::Auto,
-            penalty: PenaltyChoice::Auto,
-            grow: true,
-            range,
-            ..Recipe::plain()
-        }
+        Recipe { bias: BiasChoice::Auto, penalty: PenaltyChoice::Auto, grow: true, range, ..Recipe::plain() }
     }
 
     /// Whether it is the paper's method, with nothing to add and nothing to decide.
@@ -127,7 +122,8 @@ pub fn auto_rank(manifest: &Manifest) -> Vec<usize> {
     let rows: usize = main.iter().map(|&mode| dims[mode]).sum();
     let most = (manifest.train.entries / rows.max(1) as u64).clamp(8, 64) as usize;
     let common = main.iter().map(|&mode| dims[mode]).min().unwrap_or(1).min(most);
-    let rank = |mode: usize| if main.contains(&mode) { common } else { dims[mode].min(8).min(common * common) };
+    let rank =
+        |mode: usize| if main.contains(&mode) { common } else { dims[mode].min(8).min(common * common) };
     (0..dims.len()).map(rank).collect()
 }
 

@@ -2,8 +2,8 @@
 
 use super::directory::RunDirectory;
 use crate::error::{Error, IoContext, Result};
-use crate::shard::{Dataset, Manifest, Split};
 use crate::recipe::Recipe;
+use crate::shard::{Dataset, Manifest, Split};
 use crate::solver::Options;
 use crate::storage::{Disk, write_atomic};
 use serde::{Deserialize, Serialize};

@@ -50,7 +50,7 @@ impl Saver<'_> {
             // The log first: it must reach at least as far as the checkpoint.
             let log = log_path(self.run);
             self.disk.sync_file(&log).context("write", &log)?;
-            self.checkpoints.save(self.disk, state, Some(extra), progress)?;
+            self.checkpoints.save_with(self.disk, state, Some(extra), progress)?;
             durable.checkpoint = Some(this);
             self.control.detail(format!("checkpoint {} is durable", this.0));
         }
@@ -117,7 +117,13 @@ impl Background {
     }
 
     /// Begins to save a copy of the state. The thread must be free.
-    pub(super) fn save(&mut self, state: &State, extra: &Extra, progress: Progress, kept: Kept) -> Result<()> {
+    pub(super) fn save(
+        &mut self,
+        state: &State,
+        extra: &Extra,
+        progress: Progress,
+        kept: Kept,
+    ) -> Result<()> {
         let snapshot = Box::new(Snapshot { state: state.clone(), extra: extra.clone(), progress, kept });
         self.busy = true;
         self.give.send(snapshot).map_err(|_| gone())

@@ -26,7 +26,8 @@ pub fn export(dataset: &Path, folder: &Path) -> Result<(), String> {
     let names: Vec<&str> = dataset.manifest().modes.iter().map(|mode| mode.name.as_str()).collect();
     for split in Split::ALL {
         let path = folder.join(format!("{}.csv", split.name()));
-        let file = File::create(&path).map_err(|error| format!("cannot write {}: {error}", path.display()))?;
+        let file =
+            File::create(&path).map_err(|error| format!("cannot write {}: {error}", path.display()))?;
         let mut out = BufWriter::new(file);
         let mut text = format!("{},value\n", names.join(","));
         let mut failed = out.write_all(text.as_bytes()).err();
