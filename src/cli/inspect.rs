@@ -121,7 +121,10 @@ pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<ExitCode> 
     if let Some(rank) = &arguments.rank {
         let rank = check_rank(rank, manifest)?;
         let threads = arguments.threads.unwrap_or_else(default_threads);
-        let needs = Needs::of(&dataset, &rank, Precision::default(), None, threads);
+        let mut needs = Needs::of(&dataset, &rank, Precision::default(), None, threads);
+        if manifest.validation.entries > 0 {
+            needs = needs.with_recipe(&dataset); // what `complete` does by default
+        }
         let (most, least) = (needs.total(needs.lanes), needs.total(1));
         context.print(format_args!(
             "  memory   {} for rank {rank:?}, {} at the least",

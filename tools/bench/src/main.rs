@@ -8,6 +8,7 @@ mod instances;
 mod kernels;
 mod limits;
 mod measure;
+mod ratings;
 mod scaling;
 
 use clap::{Parser, Subcommand};
@@ -28,6 +29,7 @@ enum Command {
     Scaling(scaling::Arguments),
     Compare(compare::Arguments),
     Export(export::Arguments),
+    Ratings(ratings::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -38,6 +40,7 @@ fn main() -> ExitCode {
         Command::Scaling(arguments) => scaling::run(&arguments),
         Command::Compare(arguments) => compare::run(&arguments),
         Command::Export(arguments) => export::run(&arguments),
+        Command::Ratings(arguments) => ratings::run(&arguments),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
