@@ -72,8 +72,16 @@ fn tiny_noise_is_reached_with_full_precision() {
     // Case S6: the noise is 1e-12 of the entries, and so is what remains.
     let folder = folder();
     json(&folder, "synth -o s.tenfill --dims 300,300,300 --rank 5 --oversampling 10 --noise 1e-12");
-    let done = json(&folder, "complete s.tenfill --rank 5 -o run --tolerance 1e-22 --max-iterations 150");
-    assert!(done["train_mse"].as_f64().unwrap() <= 1e-22, "{done}");
+    for precision in ["mixed", "f64"] {
+        let done = json(
+            &folder,
+            &format!(
+                "complete s.tenfill --rank 5 -o {precision} --precision {precision} --tolerance 1e-22 \
+                 --max-iterations 150"
+            ),
+        );
+        assert!(done["train_mse"].as_f64().unwrap() <= 1e-22, "{done}");
+    }
 }
 
 #[test]
@@ -88,23 +96,19 @@ fn any_number_of_threads_and_any_memory_give_the_same_bits() {
                 "synth -o {name} --dims {dims} --rank {rank} --entries 60000 --validation 0.1 --noise 0.01"
             ),
         );
-        for threads in [1, 2, 3, 5] {
-            json(
-                &folder,
-                &format!(
-                    "complete {name} --rank {rank} -o {name}-{threads} --threads {threads} --max-iterations 12"
-                ),
-            );
-        }
-        json(
-            &folder,
-            &format!(
-                "complete {name} --rank {rank} -o {name}-tight --memory 16M --threads 3 --max-iterations 12"
-            ),
-        );
-        let expected = read(&folder, &format!("{name}-1/model/model.bin"));
-        for other in ["2", "3", "5", "tight"] {
-            assert!(read(&folder, &format!("{name}-{other}/model/model.bin")) == expected, "{name} {other}");
+        for precision in ["mixed", "f64"] {
+            let run = |out: &str, more: &str| {
+                let out = format!("{name}-{precision}-{out}");
+                let limits = format!("--precision {precision} --max-iterations 12 {more}");
+                json(&folder, &format!("complete {name} --rank {rank} -o {out} {limits}"));
+                read(&folder, &format!("{out}/model/model.bin"))
+            };
+            let expected = run("1", "--threads 1");
+            for threads in [2, 3, 5] {
+                let model = run(&threads.to_string(), &format!("--threads {threads}"));
+                assert!(model == expected, "{name} {precision} {threads}");
+            }
+            assert!(run("tight", "--memory 16M --threads 3") == expected, "{name} {precision} tight");
         }
     }
 }

@@ -78,7 +78,7 @@ fn result(run: &Path) -> (Vec<u8>, Vec<serde_json::Value>) {
     let log = std::fs::read_to_string(run.join("log.jsonl")).unwrap();
     let lines = log.lines().map(|line| {
         let mut line: serde_json::Value = serde_json::from_str(line).unwrap();
-        for measured in ["seconds", "cpu_seconds", "entries_per_second", "peak_rss_bytes", "bytes_read"] {
+        for measured in tenfill::run::MEASURED {
             line.as_object_mut().unwrap().remove(measured);
         }
         line

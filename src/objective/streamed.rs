@@ -13,7 +13,8 @@ use crate::reduce::{Buffers, map_lanes};
 use crate::shard::{Dataset, Split};
 use crate::solver::{Cost, Objective, StepSums};
 use crate::stream::{Access, Stream};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Instant;
 
 /// The mean squared residual over the train entries of a dataset, streamed.
 pub struct Streamed {
@@ -25,6 +26,8 @@ pub struct Streamed {
     unseen: UnseenRows,
     biases: Option<Biases>,
     precision: Precision,
+    /// The wall time of passes over the train entries since it was last asked for.
+    pass_nanos: AtomicU64,
     _memory: Reservation,
 }
 
@@ -164,6 +167,7 @@ impl Streamed {
             unseen,
             biases: None,
             precision,
+            pass_nanos: AtomicU64::new(0),
             _memory: memory,
         })
     }
@@ -171,6 +175,17 @@ impl Streamed {
     /// The train entries.
     pub fn train(&self) -> &Stream {
         &self.train
+    }
+
+    /// The wall time of gradient and step passes since this was last asked for, in seconds: what
+    /// remains of an iteration is dense algebra.
+    pub fn take_pass_seconds(&self) -> f64 {
+        self.pass_nanos.swap(0, Ordering::Relaxed) as f64 * 1e-9
+    }
+
+    /// Counts the time since `begun`.
+    fn count_pass(&self, begun: Instant) {
+        self.pass_nanos.fetch_add(begun.elapsed().as_nanos() as u64, Ordering::Relaxed);
     }
 
     /// The rows that cannot be learned.
@@ -255,6 +270,7 @@ impl Objective for Streamed {
     type Error = Error;
 
     fn cost_and_gradient(&mut self, point: &Point, partials: &mut Tangent) -> Result<Cost> {
+        let begun = Instant::now();
         let stored = Stored::new(&point.core, &self.mode_order);
         let packed = self.packing.point(stored.view(&point.factors, &self.mode_order));
         let stream = &self.train;
@@ -277,10 +293,12 @@ impl Objective for Streamed {
             partials.core.as_mut_slice()[natural] = core[stored];
         });
         partials.scale(2.0 / entries);
+        self.count_pass(begun);
         Ok(Cost::plain(squares / entries))
     }
 
     fn step_sums(&mut self, point: &Point, direction: &Tangent) -> Result<StepSums> {
+        let begun = Instant::now();
         let order = &self.mode_order;
         let (stored, moved) = (Stored::new(&point.core, order), Stored::new(&direction.core, order));
         let (at, along) = (stored.view(&point.factors, order), moved.view(&direction.factors, order));
@@ -298,6 +316,7 @@ impl Objective for Streamed {
         let mut total = kernel::StepSums::default();
         lanes.iter().for_each(|lane| total.add(lane));
         let entries = self.train.entries() as f64;
+        self.count_pass(begun);
         Ok(StepSums { slope: total.residual_change / entries, curvature: total.change_change / entries })
     }
 

@@ -37,6 +37,13 @@ pub struct LogLine {
     pub seconds: f64,
     /// Processor time so far, likewise.
     pub cpu_seconds: f64,
+    /// Wall time of this iteration's gradient and step passes; the rest is dense algebra, validation
+    /// and what else goes with an iteration.
+    #[serde(default)]
+    pub pass_seconds: f64,
+    /// Wall time of this iteration.
+    #[serde(default)]
+    pub iteration_seconds: f64,
     /// Train entries that this iteration's passes went through, per second.
     pub entries_per_second: f64,
     /// Bytes of blocks read so far.
@@ -44,6 +51,17 @@ pub struct LogLine {
     /// The largest resident size of the process.
     pub peak_rss_bytes: u64,
 }
+
+/// The fields of a line that were measured: the others are the same bits in every run.
+pub const MEASURED: [&str; 7] = [
+    "seconds",
+    "cpu_seconds",
+    "pass_seconds",
+    "iteration_seconds",
+    "entries_per_second",
+    "peak_rss_bytes",
+    "bytes_read",
+];
 
 /// The open log.
 pub struct Log {

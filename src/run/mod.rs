@@ -25,6 +25,6 @@ pub use config::{Config, GeometryKind, Init, check_rank};
 pub use directory::RunDirectory;
 pub use fold::{FoldOptions, Folded, fold_in};
 pub use limits::{Every, Limits};
-pub use log::{Log, LogLine, log_path};
+pub use log::{Log, LogLine, MEASURED, log_path};
 pub use train::{Outcome, complete, resume};
 pub use verify::verify_run;

@@ -230,6 +230,8 @@ impl<'a> Job<'a> {
             validation_mae: objective.last_validation.as_ref().map(absolute),
             seconds: progress.seconds,
             cpu_seconds: progress.cpu_seconds,
+            pass_seconds: objective.data.take_pass_seconds(),
+            iteration_seconds: seconds,
             entries_per_second,
             bytes_read: progress.bytes_read,
             peak_rss_bytes: crate::usage::peak_resident_bytes(),

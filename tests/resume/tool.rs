@@ -96,7 +96,7 @@ pub fn result(path: &Path) -> Result {
     for (number, line) in log.lines().enumerate() {
         let mut line: Value = serde_json::from_str(line).unwrap();
         assert_eq!(line["iteration"], number, "a gap or a double line");
-        for measured in ["seconds", "cpu_seconds", "entries_per_second", "peak_rss_bytes", "bytes_read"] {
+        for measured in tenfill::run::MEASURED {
             assert!(line.as_object_mut().unwrap().remove(measured).is_some(), "{measured}");
         }
         lines.push(line);
