@@ -3,10 +3,11 @@
 use std::path::Path;
 use tenfill::budget::Budget;
 use tenfill::convert::{ConvertOptions, convert_entries};
-use tenfill::manifold::{Distribution, Point, Tangent, random_point};
-use tenfill::objective::{Needs, Streamed};
+use tenfill::manifold::{Distribution, Point, Preconditioned, Tangent, random_point};
+use tenfill::model::Biases;
+use tenfill::objective::{Coordinates, Needs, Penalty, PenaltyKind, Regularised, Streamed, bias_fit};
 use tenfill::shard::Split;
-use tenfill::solver::{Entries, InMemory, Objective};
+use tenfill::solver::{Entries, InMemory, Objective, check_gradient};
 use tenfill::stream::Access;
 use tenfill::synth::{TuckerSpec, TuckerSynth};
 use tenfill::{Control, Dataset};
@@ -103,5 +104,84 @@ fn damage_met_in_a_pass_is_named() {
         let at = point(&[300, 200, 50], &[2, 2, 2], 1);
         let error = streamed.cost_and_gradient(&at, &mut Tangent::zeros_like(&at)).unwrap_err().to_string();
         assert!(error.contains("00000.shard is damaged at offset 64"), "{error}");
+    }
+}
+
+/// Counts, coordinates, biases and a penalty, all at once.
+fn regularised(dataset: &Dataset, ranks: &[usize], kind: PenaltyKind) -> Regularised {
+    let mut objective = Regularised::new(open(dataset, ranks, 1 << 30, Access::Mapped));
+    let (counts, time) = bias_fit::count(dataset, objective.data.train(), Some((1, 2))).unwrap();
+    objective.coordinates = Some(Coordinates::new(&counts.modes));
+    objective.penalty = Penalty { kind, lambda: 0.1, smoothing: 1e-4 };
+    let biases =
+        counts.modes.iter().map(|mode| (0..mode.len()).map(|i| (i as f64).sin()).collect()).collect();
+    objective.data.set_biases(Some(Biases { mean: 0.5, modes: biases, time }));
+    objective
+}
+
+#[test]
+fn the_gradient_with_biases_coordinates_and_penalty_belongs_to_the_cost() {
+    let folder = tempfile::tempdir().unwrap();
+    let (dims, ranks) = ([40, 300, 20], [2, 3, 2]);
+    let (dataset, _) = data(folder.path(), &dims, 9_000);
+    for kind in [PenaltyKind::Nuclear, PenaltyKind::Frobenius] {
+        let mut objective = regularised(&dataset, &ranks, kind);
+        let at = point(&dims, &ranks, 3);
+        let found = check_gradient(&Preconditioned, &mut objective, &at, 4).unwrap();
+        assert!(found.slope > 1.9 && found.relative_error < 1e-6, "{kind:?}: {found:?}");
+        // The step's slope is half that of the cost along the direction.
+        let along = point(&dims, &ranks, 6);
+        let along = Tangent { factors: along.factors, core: along.core };
+        let mut gradient = Tangent::zeros_like(&at);
+        objective.cost_and_gradient(&at, &mut gradient).unwrap();
+        let slope: f64 = numbers(&gradient).iter().zip(numbers(&along)).map(|(g, d)| g * d).sum();
+        let sums = objective.step_sums(&at, &along).unwrap();
+        assert!((sums.slope / (slope / 2.0) - 1.0).abs() < 1e-9, "{} {slope}", sums.slope);
+        objective.held = vec![false, true, false];
+        objective.cost_and_gradient(&at, &mut gradient).unwrap();
+        assert!(gradient.factors[1].as_slice().iter().all(|x| *x == 0.0));
+    }
+}
+
+#[test]
+fn refitted_biases_come_to_the_damped_least_squares() {
+    let folder = tempfile::tempdir().unwrap();
+    let dims = [40, 300, 20];
+    let (dataset, _) = data(folder.path(), &dims, 9_000);
+    let streamed = open(&dataset, &[1, 1, 1], 1 << 30, Access::Mapped);
+    let order = dataset.manifest().mode_order.clone();
+    let (counts, time) = bias_fit::count(&dataset, streamed.train(), Some((1, 2))).unwrap();
+    let (mut biases, mut damping) =
+        bias_fit::fit(streamed.train(), &order, &counts, dataset.manifest().mean(), time).unwrap();
+    assert!(damping.modes.iter().all(|damping| *damping > 0.0));
+    damping.modes = vec![3.0, 5.0, 7.0];
+    damping.time = 2.0;
+    let mut at = point(&dims, &[1, 1, 1], 9);
+    at.core.scale(3.0);
+    // Term by term: the damped squares, and the sums of residuals of every index of mode 1.
+    let look = |biases: &Biases| {
+        let (mut squares, mut sums) = (0.0, vec![0.0; dims[1] as usize]);
+        dataset
+            .for_each(Split::Train, |i, value| {
+                let indices: Vec<usize> = i.iter().map(|&i| i as usize).collect();
+                let all: Vec<Option<u32>> = i.iter().map(|&i| Some(i)).collect();
+                let residual = value - at.value_at(&indices) - biases.at(&all);
+                squares += residual * residual;
+                sums[indices[1]] += residual;
+            })
+            .unwrap();
+        let prior = |values: &[f64], damping: f64| damping * values.iter().map(|b| b * b).sum::<f64>();
+        let modes: f64 = biases.modes.iter().zip(&damping.modes).map(|(b, d)| prior(b, *d)).sum();
+        (squares + modes + prior(&biases.time.as_ref().unwrap().values, damping.time), sums)
+    };
+    let mut before = look(&biases).0;
+    for _ in 0..300 {
+        bias_fit::refit(streamed.train(), &order, &at, &counts, &damping, &mut biases).unwrap();
+        let now = look(&biases).0;
+        assert!(now <= before * (1.0 + 1e-12), "{now} after {before}");
+        before = now;
+    }
+    for (sum, bias) in look(&biases).1.iter().zip(&biases.modes[1]) {
+        assert!((sum - damping.modes[1] * bias).abs() < 1e-3, "{sum} {bias}");
     }
 }

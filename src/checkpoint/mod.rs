@@ -112,7 +112,12 @@ impl Checkpoints {
 
     /// Writes a checkpoint and then, when it is durable, removes those that are too old, and
     /// newer ones: a run goes back behind a checkpoint only when that is damaged.
-    pub fn save(
+    pub fn save(&self, disk: &dyn Disk, state: &State, progress: &Progress) -> Result<()> {
+        self.save_with(disk, state, None, progress)
+    }
+
+    /// The same with what belongs to a recipe.
+    pub fn save_with(
         &self,
         disk: &dyn Disk,
         state: &State,

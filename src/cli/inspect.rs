@@ -119,7 +119,10 @@ pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<ExitCode> 
     line["split"] = json!(manifest.split_rule);
     if let Some(rank) = &arguments.rank {
         let rank = check_rank(rank, manifest)?;
-        let needs = Needs::of(&dataset, &rank, None, arguments.threads.unwrap_or_else(default_threads));
+        let mut needs = Needs::of(&dataset, &rank, None, arguments.threads.unwrap_or_else(default_threads));
+        if manifest.validation.entries > 0 {
+            needs = needs.with_recipe(&dataset); // what `complete` does by default
+        }
         let (most, least) = (needs.total(needs.lanes), needs.total(1));
         context.print(format_args!(
             "  memory   {} for rank {rank:?}, {} at the least",

@@ -33,7 +33,7 @@ pub struct Damping {
 /// A damping above this many entries is none at all: no bias would come from it.
 const MOST_DAMPING: f64 = 1e12;
 /// Rounds over all modes when biases are fitted alone.
-const ROUNDS: usize = 2;
+pub const ROUNDS: usize = 2;
 
 /// One number per index of every mode, and per bucket of time.
 struct Sums {

@@ -5,6 +5,7 @@
 //! |---|---|
 //! | what did the user ask for, what is left to decide? | [`Recipe`] |
 //! | what is tried next, and did it help? | [`Plan`], a state machine that goes into checkpoints |
+//! | what do counts and biases say before the first iteration? | `prepare` |
 //! | what does a model of higher rank start from? | `grow` |
 //! | who moves solver, biases and plan on together? | [`Trainer`] |
 //!
@@ -14,11 +15,15 @@
 //! counts and a nuclear penalty is fitted, and then changed as long as validation improves: less or
 //! more penalty, another mode freed, a higher rank. What does not help is taken back.
 
+mod fitted;
 mod grow;
 mod plan;
+mod prepare;
 mod settings;
+mod tell;
 mod trainer;
 
+pub use fitted::{Fitted, fitted};
 pub use plan::{Move, Plan, Stage, Tried};
 pub use settings::{BiasChoice, PenaltyChoice, Recipe, auto_rank, rating_range};
-pub use trainer::{Extra, Fitted, Setup, Trainer, fitted};
+pub use trainer::{Extra, Setup, Trainer};

@@ -86,6 +86,10 @@ const LADDER: f64 = 1.4;
 pub const WORTH: f64 = 2e-4;
 /// The plain method stays where its error is at most this share of that of biases alone.
 const LOW_RANK: f64 = 0.25;
+/// The plain method is given up where after this many iterations its error is still above this
+/// share of that of biases alone: exactly low-rank data are far below it by then.
+const PROBE: usize = 20;
+const PROMISING: f64 = 0.5;
 /// Ranks that a small model begins with.
 const FIRST_RANK: usize = 4;
 /// A stage ends when validation has not improved for this many iterations and the cost hardly
@@ -164,7 +168,9 @@ impl Plan {
             patience > 0 && self.best.is_some_and(|(_, at)| iteration - at.max(self.began) >= patience)
         };
         if self.change == Move::Plain {
-            return stuck || stale(patience);
+            let hopeless =
+                self.biases_mse.zip(self.best).is_some_and(|(biases, (mse, _))| mse > PROMISING * biases);
+            return stuck || stale(patience) || hopeless && iteration >= PROBE;
         }
         let settled = match (self.costs.first(), self.costs.last()) {
             (Some(first), Some(last)) => self.costs.len() > STAGE_PATIENCE && first - last < SETTLED * last,

@@ -6,12 +6,13 @@ use crate::shard::Manifest;
 use serde::{Deserialize, Serialize};
 
 /// Which biases a model has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BiasChoice {
     /// Validation decides.
     Auto,
     /// None: the tensor explains everything.
+    #[default]
     None,
     /// The mean of the train values.
     Mean,

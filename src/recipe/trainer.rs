@@ -1,8 +1,10 @@
 //! Moves solver, biases and plan on together, an iteration at a time.
 
-use super::grow::{self, enlarge, seed_point};
+use super::fitted::{Fitted, fitted};
+use super::grow::{self, enlarge, first_columns, seed_point};
 use super::plan::{Move, Plan, Stage};
-use super::settings::{BiasChoice, Recipe, main_modes};
+use super::prepare::{prepare, variance};
+use super::settings::{BiasChoice, Recipe};
 use crate::control::Control;
 use crate::error::Result;
 use crate::manifold::Point;
@@ -10,14 +12,10 @@ use crate::model::Biases;
 use crate::objective::bias_fit::{self, Counts, Damping};
 use crate::objective::{Coordinates, Penalty, Regularised};
 use crate::shard::Dataset;
-use crate::solver::{Beta, Objective, Options, Solver, State, StoppedBy};
+use crate::solver::{Beta, Options, Solver, State, StoppedBy};
 
 /// Biases are fitted anew after this many iterations.
 const REFIT_EVERY: usize = 4;
-/// The penalty to begin with is this times sigma sqrt((n_1 + n_2) / m), about the norm of the gradient
-/// of pure noise of standard deviation sigma over m entries of n_1 x n_2 rows: a smaller one would
-/// fit noise in every direction.
-const USUAL: f64 = 0.75;
 /// The nuclear norm's smoothing, beside the variance of the values.
 const SMOOTHING: f64 = 1e-8;
 
@@ -106,71 +104,16 @@ impl Trainer {
         let manifest = setup.dataset.manifest();
         let mut extra = Extra::plain(setup.ranks);
         let dims: Vec<usize> = manifest.dims().iter().map(|&dim| dim as usize).collect();
-        let mut passes = 0;
         objective.range = recipe.range;
-        let (mut counts, mut coordinates, mut fitted) = (None, None, None);
-        let mut biases_mse = None;
-        if !recipe.is_plain() {
-            let train = objective.data.train();
-            let (found, time) = bias_fit::count(setup.dataset, train, recipe.bias_time)?;
-            coordinates = Some(Coordinates::new(&found.modes));
-            passes += 1 + usize::from(time.is_some());
-            let mean = Biases::mean_only(manifest.mean(), dims.len());
-            let nothing = Point::zeros(&dims, &vec![1; dims.len()]);
-            match recipe.bias {
-                BiasChoice::None => {}
-                BiasChoice::Mean => fitted = Some(mean),
-                BiasChoice::Modes | BiasChoice::Auto => {
-                    let (biases, damping) =
-                        bias_fit::fit(train, &manifest.mode_order, &found, mean.mean, time)?;
-                    passes += 2 * (dims.len() + usize::from(biases.time.is_some()));
-                    control.detail(format!(
-                        "damping of the biases, in entries: {}",
-                        damping.modes.iter().map(|d| format!("{d:.1}")).collect::<Vec<_>>().join(", ")
-                    ));
-                    extra.damping = Some(damping);
-                    fitted = Some(biases);
-                }
-            }
-            extra.bias = match recipe.bias {
-                BiasChoice::Auto => BiasChoice::Modes,
-                other => other,
-            };
-            if let Some(biases) = &fitted {
-                objective.data.set_biases(Some(biases.clone()));
-                biases_mse = objective.validation(&nothing)?;
-                if recipe.bias == BiasChoice::Auto {
-                    objective.data.set_biases(Some(Biases::mean_only(manifest.mean(), dims.len())));
-                    let mean_mse = objective.validation(&nothing)?;
-                    let say = |mse: Option<f64>| mse.map_or("none".into(), |mse| format!("{mse:.6}"));
-                    control.detail(format!(
-                        "validation MSE of the mean alone {}, with biases {}",
-                        say(mean_mse),
-                        say(biases_mse)
-                    ));
-                    if mean_mse < biases_mse {
-                        (extra.bias, biases_mse, fitted) =
-                            (BiasChoice::Mean, mean_mse, objective.data.biases().cloned());
-                    }
-                }
-                objective.data.set_biases(None);
-            }
-            counts = Some(found);
-        }
-        let variance = variance(setup.dataset);
-        let mut plan = Plan::new(setup.ranks);
-        plan.biases_mse = biases_mse;
-        let rows: f64 = counts.as_ref().map_or(0.0, |counts: &Counts| {
-            main_modes(&dims)
-                .iter()
-                .map(|&mode| counts.modes[mode].iter().filter(|&&n| n > 0).count() as f64)
-                .sum()
-        });
-        let left = biases_mse.unwrap_or(variance);
-        plan.usual_lambda = USUAL * (left * rows / manifest.train.entries.max(1) as f64).sqrt();
+        let prepared = prepare(setup.dataset, recipe, &mut objective, control)?;
+        extra.bias = prepared.bias;
+        extra.damping = prepared.damping;
+        extra.biases = prepared.biases;
+        extra.plan.biases_mse = prepared.biases_mse;
+        extra.plan.usual_lambda = prepared.usual_lambda;
+        let passes = prepared.passes;
         let probe = setup.probe && recipe.decides() && recipe.bias == BiasChoice::Auto;
         let plain_first = recipe.is_plain() || probe;
-        extra.biases = fitted;
         let options = setup.options;
         let mut trainer = Trainer {
             // Replaced below: there is no state without a point.
@@ -178,16 +121,16 @@ impl Trainer {
             solver: (setup.make_solver)(options),
             plain_solver: true,
             make_solver: setup.make_solver,
-            extra: Extra { plan, ..extra },
+            extra,
             objective,
             options,
             recipe: recipe.clone(),
             dims,
             bound: setup.ranks.to_vec(),
             seed: setup.seed,
-            variance,
-            counts,
-            coordinates,
+            variance: variance(manifest),
+            counts: prepared.counts,
+            coordinates: prepared.coordinates,
             control: control.clone(),
         };
         if plain_first {
@@ -235,7 +178,7 @@ impl Trainer {
             dims,
             bound: setup.ranks.to_vec(),
             seed: setup.seed,
-            variance: variance(setup.dataset),
+            variance: variance(setup.dataset.manifest()),
             counts,
             coordinates,
             control: control.clone(),
@@ -363,18 +306,8 @@ impl Trainer {
         let best = self.state.best.take();
         let (first, guards) = (self.state.first_gradient_norm, self.state.guards);
         self.state = self.solver.start(&mut self.objective, point?)?;
-        let own = self.state.best.take();
-        self.state.best = match (best, own) {
-            (Some(best), Some(own)) if own.validation_mse < best.validation_mse => {
-                self.extra.best = Some((stage.clone(), self.extra.biases.clone()));
-                Some(crate::solver::Best { iteration, ..own })
-            }
-            (None, Some(own)) => {
-                self.extra.best = Some((stage.clone(), self.extra.biases.clone()));
-                Some(crate::solver::Best { iteration, ..own })
-            }
-            (best, _) => best,
-        };
+        // The start of a stage has no iteration of its own, and is no model to keep, but for the first.
+        self.state.best = best.or_else(|| self.state.best.take());
         self.state.last.iteration = iteration;
         self.state.last.passes = passes + made + 1;
         self.state.first_gradient_norm = first;
@@ -434,47 +367,6 @@ impl Trainer {
     }
 }
 
-/// A model on its way out of a run.
-pub struct Fitted {
-    /// The tensor in its own factors.
-    pub point: Point,
-    /// The biases.
-    pub biases: Option<Biases>,
-    /// The modes held constant.
-    pub held: Vec<bool>,
-}
-
-/// The model of a state and what goes with it.
-pub fn fitted(state: &State, extra: &Extra, coordinates: Option<&Coordinates>) -> Fitted {
-    let (stage, biases) = match (&state.best, &extra.best) {
-        (Some(_), Some((stage, biases))) => (stage, biases.clone()),
-        _ => {
-            let stage = &extra.plan.stage;
-            (stage, if stage.bias == BiasChoice::None { None } else { extra.biases.clone() })
-        }
-    };
-    let mut point = state.model().clone();
-    if let Some(coordinates) = coordinates.filter(|_| stage.smoothed) {
-        for (mode, factor) in point.factors.iter_mut().enumerate() {
-            coordinates.scale_in_place(mode, factor);
-        }
-    }
-    let held = if stage.held.contains(&true) { stage.held.clone() } else { Vec::new() };
-    Fitted { point, biases, held }
-}
-
-fn variance(dataset: &Dataset) -> f64 {
-    let (values, entries) = (&dataset.manifest().values, dataset.manifest().train.entries.max(1) as f64);
-    (values.sum_of_squares / entries - (values.sum / entries).powi(2)).max(f64::MIN_POSITIVE)
-}
-
-/// How many columns of a first model are the constant one: one in every mode but the two largest,
-/// so that what these have in common does not depend on the others from the start.
-fn first_columns(dims: &[usize], ranks: &[usize]) -> Vec<usize> {
-    let main = main_modes(dims);
-    (0..dims.len()).map(|mode| usize::from(!main.contains(&mode) || ranks[mode] == 1)).collect()
-}
-
 /// No state yet.
 fn empty_state() -> State {
     let point = Point::zeros(&[1, 1], &[1, 1]);
@@ -502,36 +394,5 @@ fn empty_state() -> State {
         best: None,
         guards: 0,
         stuck: false,
-    }
-}
-
-impl std::fmt::Display for super::plan::Tried {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let what = match &self.change {
-            Move::Plain => "the plain method".into(),
-            Move::Begin => "a first model with biases and penalty".into(),
-            Move::Weaker => "less penalty".to_string(),
-            Move::Stronger => "more penalty".into(),
-            Move::Free(mode) => format!("mode {} set free", mode + 1),
-            Move::Grow(modes) | Move::GrowStronger(modes) => {
-                let modes: Vec<String> = modes.iter().map(|mode| (mode + 1).to_string()).collect();
-                let more = if matches!(self.change, Move::Grow(_)) { "" } else { " with more penalty" };
-                format!("a higher rank of mode {}{more}", modes.join(" and "))
-            }
-        };
-        let ranks: Vec<String> = self.stage.ranks.iter().map(usize::to_string).collect();
-        let verdict = match (&self.change, self.kept) {
-            (Move::Plain, _) => "to compare with",
-            (_, true) => "kept",
-            (_, false) => "taken back",
-        };
-        write!(
-            f,
-            "tried {what}: rank {}, penalty {:.4}, {} iterations, validation MSE {:.6}: {verdict}",
-            ranks.join(","),
-            self.stage.lambda,
-            self.iterations,
-            self.validation_mse
-        )
     }
 }

@@ -31,7 +31,7 @@ pub struct Outcome {
     pub best_iteration: usize,
     /// The errors of that model.
     pub train_mse: f64,
-    /// On validation; none without such entries.
+    /// On validation, entries that biases alone have scored included; none without such entries.
     pub validation_mse: Option<f64>,
     /// On test; none without such entries.
     pub test_mse: Option<f64>,
@@ -328,7 +328,7 @@ impl<'a> Job<'a> {
     }
 
     fn finish(&self, trainer: &Trainer, stopped_by: StoppedBy) -> Result<Outcome> {
-        let (best_iteration, train_mse, validation_mse) = self.kept(trainer);
+        let (best_iteration, train_mse, _) = self.kept(trainer);
         let manifest = self.dataset.manifest();
         let model = trainer.model();
         let scoring =
@@ -341,8 +341,9 @@ impl<'a> Job<'a> {
                 errors.push((split, score(&stream, &model.point, &manifest.mode_order, unseen, &scoring)?));
             }
         }
-        let test = errors.iter().find(|(split, _)| *split == Split::Test);
-        let test_mse = test.and_then(|(_, scored)| scored.mse());
+        let error =
+            |of: Split| errors.iter().find(|(split, _)| *split == of).and_then(|(_, scored)| scored.mse());
+        let (validation_mse, test_mse) = (error(Split::Validation), error(Split::Test));
         let stage = trainer.extra.best.as_ref().map_or(&trainer.extra.plan.stage, |best| &best.0);
         Ok(Outcome {
             last: trainer.state.last,

@@ -72,6 +72,11 @@ pub fn complete<'a>(dataset: &'a str, out: &'a str, iterations: &'a str) -> Vec<
         "0",
         "--gradient-tolerance",
         "0",
+        "--bias",
+        "none",
+        "--penalty",
+        "0",
+        "--no-grow",
         "-v",
     ]
 }

@@ -5,6 +5,7 @@ mod export;
 mod instances;
 mod kernels;
 mod measure;
+mod ratings;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -22,6 +23,7 @@ enum Command {
     Kernels(kernels::Arguments),
     Instances(instances::Arguments),
     Export(export::Arguments),
+    Ratings(ratings::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -30,6 +32,7 @@ fn main() -> ExitCode {
         Command::Kernels(arguments) => kernels::run(&arguments),
         Command::Instances(arguments) => instances::run(&arguments),
         Command::Export(arguments) => export::run(&arguments),
+        Command::Ratings(arguments) => ratings::run(&arguments),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

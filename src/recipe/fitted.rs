@@ -1,0 +1,37 @@
+//! From the state of a run to the model that it stands for.
+
+use super::settings::BiasChoice;
+use super::trainer::Extra;
+use crate::manifold::Point;
+use crate::model::Biases;
+use crate::objective::Coordinates;
+use crate::solver::State;
+
+/// A model on its way out of a run.
+pub struct Fitted {
+    /// The tensor in its own factors.
+    pub point: Point,
+    /// The biases.
+    pub biases: Option<Biases>,
+    /// The modes held constant.
+    pub held: Vec<bool>,
+}
+
+/// The model of a state and what goes with it.
+pub fn fitted(state: &State, extra: &Extra, coordinates: Option<&Coordinates>) -> Fitted {
+    let (stage, biases) = match (&state.best, &extra.best) {
+        (Some(_), Some((stage, biases))) => (stage, biases.clone()),
+        _ => {
+            let stage = &extra.plan.stage;
+            (stage, if stage.bias == BiasChoice::None { None } else { extra.biases.clone() })
+        }
+    };
+    let mut point = state.model().clone();
+    if let Some(coordinates) = coordinates.filter(|_| stage.smoothed) {
+        for (mode, factor) in point.factors.iter_mut().enumerate() {
+            coordinates.scale_in_place(mode, factor);
+        }
+    }
+    let held = if stage.held.contains(&true) { stage.held.clone() } else { Vec::new() };
+    Fitted { point, biases, held }
+}

@@ -1,0 +1,93 @@
+//! What is found out before the first iteration: counts, biases, and a penalty to begin with.
+
+use super::settings::{BiasChoice, Recipe, main_modes};
+use crate::control::Control;
+use crate::error::Result;
+use crate::manifold::Point;
+use crate::model::Biases;
+use crate::objective::bias_fit::{self, Counts, Damping};
+use crate::objective::{Coordinates, Regularised};
+use crate::shard::{Dataset, Manifest};
+use crate::solver::Objective;
+
+/// The penalty to begin with is this times sigma sqrt((n_1 + n_2) / m), about the norm of the gradient
+/// of pure noise of standard deviation sigma over m entries of n_1 x n_2 rows: a smaller one would
+/// fit noise in every direction.
+const USUAL: f64 = 0.75;
+
+/// What was found.
+#[derive(Default)]
+pub(super) struct Prepared {
+    pub counts: Option<Counts>,
+    pub coordinates: Option<Coordinates>,
+    /// Which biases; never `Auto`.
+    pub bias: BiasChoice,
+    pub biases: Option<Biases>,
+    pub damping: Option<Damping>,
+    /// The validation MSE of biases alone.
+    pub biases_mse: Option<f64>,
+    pub usual_lambda: f64,
+    /// Passes over the train entries that this has taken.
+    pub passes: usize,
+}
+
+/// Counts entries and fits biases, as far as the recipe needs them; nothing for the plain method.
+pub(super) fn prepare(
+    dataset: &Dataset,
+    recipe: &Recipe,
+    objective: &mut Regularised,
+    control: &Control,
+) -> Result<Prepared> {
+    let mut found = Prepared::default();
+    if recipe.is_plain() {
+        return Ok(found);
+    }
+    let manifest = dataset.manifest();
+    let dims: Vec<usize> = manifest.dims().iter().map(|&dim| dim as usize).collect();
+    let (counts, time) = bias_fit::count(dataset, objective.data.train(), recipe.bias_time)?;
+    found.passes = 1 + usize::from(time.is_some());
+    found.coordinates = Some(Coordinates::new(&counts.modes));
+    let mean = Biases::mean_only(manifest.mean(), dims.len());
+    let nothing = Point::zeros(&dims, &vec![1; dims.len()]);
+    if recipe.bias != BiasChoice::None {
+        (found.bias, found.biases_mse) = (BiasChoice::Mean, validate(objective, &mean, &nothing)?);
+    }
+    if matches!(recipe.bias, BiasChoice::Modes | BiasChoice::Auto) {
+        let train = objective.data.train();
+        let (biases, damping) = bias_fit::fit(train, &manifest.mode_order, &counts, mean.mean, time)?;
+        found.passes += bias_fit::ROUNDS * (dims.len() + usize::from(biases.time.is_some()));
+        let entries: Vec<String> = damping.modes.iter().map(|damping| format!("{damping:.1}")).collect();
+        control.detail(format!("damping of the biases, in entries: {}", entries.join(", ")));
+        let mse = validate(objective, &biases, &nothing)?;
+        if let Some((mean, modes)) = found.biases_mse.zip(mse) {
+            control.detail(format!("validation MSE of the mean alone {mean:.6}, with biases {modes:.6}"));
+        }
+        if recipe.bias == BiasChoice::Modes || mse < found.biases_mse {
+            (found.bias, found.biases_mse) = (BiasChoice::Modes, mse);
+            (found.biases, found.damping) = (Some(biases), Some(damping));
+        }
+    }
+    if found.bias == BiasChoice::Mean {
+        found.biases = Some(mean);
+    }
+    let rows = |mode: usize| counts.modes[mode].iter().filter(|&&n| n > 0).count() as f64;
+    let rows: f64 = main_modes(&dims).into_iter().map(rows).sum();
+    let left = found.biases_mse.unwrap_or_else(|| variance(manifest));
+    found.usual_lambda = USUAL * (left * rows / manifest.train.entries.max(1) as f64).sqrt();
+    found.counts = Some(counts);
+    Ok(found)
+}
+
+/// The validation MSE of biases alone.
+fn validate(objective: &mut Regularised, biases: &Biases, nothing: &Point) -> Result<Option<f64>> {
+    objective.data.set_biases(Some(biases.clone()));
+    let mse = objective.validation(nothing);
+    objective.data.set_biases(None);
+    mse
+}
+
+/// The variance of the train values.
+pub(super) fn variance(manifest: &Manifest) -> f64 {
+    let (values, entries) = (&manifest.values, manifest.train.entries.max(1) as f64);
+    (values.sum_of_squares / entries - (values.sum / entries).powi(2)).max(f64::MIN_POSITIVE)
+}

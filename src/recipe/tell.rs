@@ -1,0 +1,35 @@
+//! What was tried, in a sentence.
+
+use super::plan::{Move, Tried};
+use std::fmt;
+
+impl fmt::Display for Tried {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = match &self.change {
+            Move::Plain => "the plain method".into(),
+            Move::Begin => "a first model with biases and penalty".into(),
+            Move::Weaker => "less penalty".to_string(),
+            Move::Stronger => "more penalty".into(),
+            Move::Free(mode) => format!("mode {} set free", mode + 1),
+            Move::Grow(modes) | Move::GrowStronger(modes) => {
+                let modes: Vec<String> = modes.iter().map(|mode| (mode + 1).to_string()).collect();
+                let more = if matches!(self.change, Move::Grow(_)) { "" } else { " with more penalty" };
+                format!("a higher rank of mode {}{more}", modes.join(" and "))
+            }
+        };
+        let ranks: Vec<String> = self.stage.ranks.iter().map(usize::to_string).collect();
+        let verdict = match (&self.change, self.kept) {
+            (Move::Plain, _) => "to compare with",
+            (_, true) => "kept",
+            (_, false) => "taken back",
+        };
+        write!(
+            f,
+            "tried {what}: rank {}, penalty {:.4}, {} iterations, validation MSE {:.6}: {verdict}",
+            ranks.join(","),
+            self.stage.lambda,
+            self.iterations,
+            self.validation_mse
+        )
+    }
+}

@@ -1,0 +1,162 @@
+//! Ratings: the default against the plain method on synthetic data, and against a tuned biased matrix
+//! factorisation of another program on data of the user's.
+
+use crate::{export, measure};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use tenfill::Dataset;
+use tenfill::shard::Split;
+use tenfill::synth::{RatingsSpec, RatingsSynth};
+
+/// Compare the default settings with the plain method, and with cmfrec
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// Where the data is made; removed afterwards
+    #[arg(long, default_value = "target/bench")]
+    dir: PathBuf,
+    /// The tenfill to measure
+    #[arg(long, default_value = "target/release/tenfill")]
+    tenfill: PathBuf,
+    /// Sets, or splits, of each kind
+    #[arg(long, default_value_t = 3)]
+    seeds: u64,
+    /// 71567 x 10681 x 731 with 10 M ratings instead of 6000 x 4000 x 200 with 1 M
+    #[arg(long)]
+    large: bool,
+    /// Ratings files of userId, movieId, rating, timestamp to compare with cmfrec on, instead of
+    /// synthetic ones
+    #[arg(long, value_name = "CSV", num_args = 1..)]
+    files: Vec<PathBuf>,
+    /// A Python that has cmfrec
+    #[arg(long, default_value = "python3")]
+    python: PathBuf,
+}
+
+const RANKS: [&str; 4] = ["4,4,4", "6,6,6", "8,8,8", "10,10,10"];
+const PLAIN: [&str; 6] = ["--bias", "none", "--penalty", "0", "--no-grow", "--no-clip"];
+
+pub fn run(arguments: &Arguments) -> Result<(), String> {
+    std::fs::create_dir_all(&arguments.dir).map_err(|error| error.to_string())?;
+    if arguments.files.is_empty() {
+        return synthetic(arguments);
+    }
+    arguments.files.iter().try_for_each(|file| compare(arguments, file))
+}
+
+/// One run of `complete`: what it printed for programs.
+fn complete(arguments: &Arguments, data: &Path, rank: &str, options: &[&str]) -> Result<Value, String> {
+    let run = arguments.dir.join("ratings-run");
+    let mut command = Command::new(&arguments.tenfill);
+    command.args(["complete", "--quiet", "--json", "--force", "--rank", rank, "-o"]);
+    let (_, output) = measure::run(command.arg(&run).arg(data).args(options))?;
+    std::fs::remove_dir_all(run).map_err(|error| error.to_string())?;
+    serde_json::from_str(output.lines().last().unwrap_or_default()).map_err(|error| error.to_string())
+}
+
+fn number(line: &Value, field: &str) -> f64 {
+    line[field].as_f64().unwrap_or(f64::NAN)
+}
+
+fn synthetic(arguments: &Arguments) -> Result<(), String> {
+    let (dims, entries) =
+        if arguments.large { ([71_567, 10_681, 731], 10_000_000) } else { ([6000, 4000, 200], 1_000_000) };
+    println!("ratings {dims:?}, {entries} train entries; test MSE at the best validation");
+    println!("seed  rank      plain: MSE   iterations  CPU s | default: MSE  rank      iterations  passes  CPU s   MB");
+    for seed in 1..=arguments.seeds {
+        let data = arguments.dir.join("ratings.tenfill");
+        let text = |numbers: &[u32]| numbers.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+        let mut synth = Command::new(&arguments.tenfill);
+        synth.args(["synth", "--quiet", "--force", "--kind", "ratings", "--validation", "0.1", "--test", "0.1"]);
+        synth.args(["--dims", &text(&dims), "--entries", &entries.to_string(), "--seed", &seed.to_string()]);
+        measure::run(synth.arg("-o").arg(&data))?;
+        let (mut plain, mut ours) = (Vec::new(), Vec::new());
+        for rank in RANKS {
+            let fixed = complete(arguments, &data, rank, &PLAIN)?;
+            let done = complete(arguments, &data, rank, &[])?;
+            println!(
+                "{seed:>4}  {rank:8}  {:>10.4}  {:>10}  {:>7.1} | {:>12.4}  {:8}  {:>10}  {:>6}  {:>5.1}  {:>3.0}",
+                number(&fixed, "test_mse"),
+                number(&fixed, "iterations"),
+                number(&fixed, "cpu_seconds"),
+                number(&done, "test_mse"),
+                done["rank"].to_string().trim_matches(['[', ']']),
+                number(&done, "iterations"),
+                number(&done, "passes"),
+                number(&done, "cpu_seconds"),
+                number(&done, "peak_anon_bytes") / 1e6,
+            );
+            plain.push(number(&fixed, "test_mse"));
+            ours.push(number(&done, "test_mse"));
+        }
+        let least = |of: &[f64]| of.iter().copied().fold(f64::INFINITY, f64::min);
+        let most = ours.iter().copied().fold(0.0, f64::max);
+        println!(
+            "{seed:>4}  default: worst rank {:+.2} % of the best, {:+.2} % of the best plain; the generating model {:.4}",
+            100.0 * (most / least(&ours) - 1.0),
+            100.0 * (most / least(&plain) - 1.0),
+            generating(&data, dims, entries, seed)?,
+        );
+        std::fs::remove_dir_all(data).map_err(|error| error.to_string())?;
+    }
+    Ok(())
+}
+
+/// The test MSE of the model that the ratings were made from.
+fn generating(data: &Path, dims: [u32; 3], entries: u64, seed: u64) -> Result<f64, String> {
+    let mut spec = RatingsSpec::new(dims[0], dims[1], dims[2], entries);
+    (spec.seed, spec.validation, spec.test) = (seed, entries / 10, entries / 10);
+    let synth = RatingsSynth::new(spec).map_err(|error| error.to_string())?;
+    let dataset = Dataset::open(data).map_err(|error| error.to_string())?;
+    let (mut squares, mut count) = (0.0, 0.0);
+    let read = dataset.for_each(Split::Test, |i, value| {
+        squares += (value - synth.model().predict(i[0], i[1], i[2])).powi(2);
+        count += 1.0;
+    });
+    read.map_err(|error| error.to_string())?;
+    Ok(squares / count)
+}
+
+fn compare(arguments: &Arguments, file: &Path) -> Result<(), String> {
+    println!("{}: 80/10/10, test RMSE at the best validation", file.display());
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("biased_mf.py");
+    for seed in 1..=arguments.seeds {
+        let (data, folder) = (arguments.dir.join("ratings.tenfill"), arguments.dir.join("ratings-csv"));
+        let mut convert = Command::new(&arguments.tenfill);
+        convert.args(["convert", "--quiet", "--force", "--modes", "userId,movieId,timestamp"]);
+        convert.args(["--value", "rating", "--bin", "timestamp=7d", "--seed", &seed.to_string()]);
+        measure::run(convert.arg(file).arg("-o").arg(&data))?;
+        export::export(&data, &folder)?;
+        for (rank, options) in
+            [("20,20,2", &[][..]), ("auto", &[]), ("auto", &["--bias-time", "userId:timestamp"]), ("4,4,4", &PLAIN)]
+        {
+            let done = complete(arguments, &data, rank, options)?;
+            println!(
+                "split {seed}  tenfill --rank {rank} {:36} {:.4}  (validation {:.4}, rank {}, {:.1} CPU s)",
+                options.join(" "),
+                number(&done, "test_mse").sqrt(),
+                number(&done, "validation_mse").sqrt(),
+                done["rank"].to_string().trim_matches(['[', ']']),
+                number(&done, "cpu_seconds"),
+            );
+        }
+        let mut other = Command::new(&arguments.python);
+        let (_, output) = measure::run(other.arg(&script).arg(&folder))?;
+        for line in output.lines() {
+            let found: Value = serde_json::from_str(line).map_err(|error| error.to_string())?;
+            println!(
+                "split {seed}  cmfrec k = {:3}, lambda tuned {:28} {:.4}  (validation {:.4}, lambda {:.4}{})",
+                found["k"].to_string(),
+                "",
+                number(&found, "test_rmse"),
+                number(&found, "validation_mse").sqrt(),
+                number(&found, "lambda"),
+                if found["scaled"] == true { ", scaled by counts" } else { "" },
+            );
+        }
+        for path in [data, folder] {
+            std::fs::remove_dir_all(path).map_err(|error| error.to_string())?;
+        }
+    }
+    Ok(())
+}
