@@ -55,7 +55,7 @@ def fold_in(arguments):
             tenfill(arguments, "complete", folder / f"{name}.csv", "-o", folder / f"run-{name}", "--force",
                     *settings.split())
         took = tenfill(arguments, "fold-in", folder / "run-old", folder / "new.csv",
-                       "-o", folder / "run-folded", "--force")
+                       "-o", folder / "run-folded", "--force", "--mode", "userId")
         folded, trained = (
             tenfill(arguments, "evaluate", folder / run, "--on", folder / "held.csv")["rmse"]
             for run in ("run-folded", "run-all"))
