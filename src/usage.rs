@@ -96,9 +96,33 @@ impl Drop for Usage {
     }
 }
 
-/// Memory that could be used without swapping, where the system tells.
+/// Memory that could be used without swapping, where the system tells: of the machine, and of the
+/// control group (a container, a batch job) that this process is in.
 pub fn available_bytes() -> Option<u64> {
-    meminfo("MemAvailable:")
+    match (meminfo("MemAvailable:"), group_limit_bytes()) {
+        (Some(free), Some(limit)) => Some(free.min(limit)),
+        (free, limit) => free.or(limit),
+    }
+}
+
+/// The limit of this process's control group, of either version; none where there is no limit.
+fn group_limit_bytes() -> Option<u64> {
+    let groups = std::fs::read_to_string("/proc/self/cgroup").ok()?;
+    let limit = |line: &str| {
+        let (controllers, group) = line.split_once(':')?.1.split_once(':')?;
+        let (mount, file) = match controllers {
+            "" => ("/sys/fs/cgroup", "memory.max"),
+            _ if controllers.split(',').any(|name| name == "memory") => {
+                ("/sys/fs/cgroup/memory", "memory.limit_in_bytes")
+            }
+            _ => return None,
+        };
+        // Inside a container the group's own folder may be what is mounted.
+        [group.trim_end_matches('/'), ""].iter().find_map(|group| {
+            std::fs::read_to_string(format!("{mount}{group}/{file}")).ok()?.trim().parse::<u64>().ok()
+        })
+    };
+    groups.lines().filter_map(limit).min()
 }
 
 fn meminfo(field: &str) -> Option<u64> {

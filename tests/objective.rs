@@ -3,6 +3,7 @@
 use std::path::Path;
 use tenfill::budget::Budget;
 use tenfill::convert::{ConvertOptions, convert_entries};
+use tenfill::kernel::Precision;
 use tenfill::manifold::{Distribution, Point, Preconditioned, Tangent, random_point};
 use tenfill::model::Biases;
 use tenfill::objective::{Coordinates, Needs, Penalty, PenaltyKind, Regularised, Streamed, bias_fit};
@@ -33,7 +34,7 @@ fn data(folder: &Path, dims: &[u32], entries: u64) -> (Dataset, InMemory) {
 }
 
 fn open(dataset: &Dataset, ranks: &[usize], memory: u64, access: Access) -> Streamed {
-    Streamed::open(dataset, ranks, &Budget::new(memory).unwrap(), Some(access)).unwrap()
+    Streamed::open(dataset, ranks, Precision::F64, &Budget::new(memory).unwrap(), Some(access)).unwrap()
 }
 
 fn numbers(tangent: &Tangent) -> Vec<f64> {
@@ -73,7 +74,8 @@ fn streamed_sums_are_those_of_the_formula() {
 
         let mut bits = Vec::new();
         for access in [Access::Mapped, Access::ReadAhead] {
-            let needs = Needs::of(&dataset, &ranks, Some(access), rayon::current_num_threads());
+            let needs =
+                Needs::of(&dataset, &ranks, Precision::F64, Some(access), rayon::current_num_threads());
             for memory in [1 << 30, needs.total(1).max(16 << 20)] {
                 let mut streamed = open(&dataset, &ranks, memory, access);
                 assert_eq!(streamed.train().access(), access);

@@ -4,6 +4,7 @@ use super::convert::ConvertArguments;
 use super::recipe::RecipeArguments;
 use super::{Context, Ranks, parse_list};
 use crate::error::{Error, IoContext, Result};
+use crate::kernel::Precision;
 use crate::recipe::{PenaltyChoice, auto_rank};
 use crate::run::{Config, Every, GeometryKind, Init, Limits, Outcome, RunDirectory, check_rank, complete};
 use crate::shard::Dataset;
@@ -69,6 +70,9 @@ pub(super) struct Arguments {
     /// The metric: the paper's, or the natural one
     #[arg(long, value_enum, default_value_t = MetricArgument::Preconditioned)]
     metric: MetricArgument,
+    /// How gradients are summed up; residuals are in double precision either way
+    #[arg(long, value_enum, default_value_t = PrecisionArgument::Mixed)]
+    precision: PrecisionArgument,
     #[command(flatten)]
     recipe: RecipeArguments,
     #[command(flatten)]
@@ -145,6 +149,14 @@ enum StepArgument {
 enum MetricArgument {
     Preconditioned,
     Euclidean,
+}
+
+#[derive(clap::ValueEnum, Clone, Copy)]
+enum PrecisionArgument {
+    /// The rows that every entry adds to in single precision: faster, and half the memory
+    Mixed,
+    /// Everything in double precision
+    F64,
 }
 
 pub(super) fn run(arguments: Arguments, context: &Context) -> Result<ExitCode> {
@@ -225,6 +237,10 @@ fn start(
         "uniform" => Init::Uniform,
         "gaussian" => Init::Gaussian,
         run => Init::Run(std::path::absolute(run).context("find", run)?),
+    };
+    config.precision = match arguments.precision {
+        PrecisionArgument::Mixed => Precision::Mixed,
+        PrecisionArgument::F64 => Precision::F64,
     };
     config.geometry = match arguments.metric {
         MetricArgument::Preconditioned => GeometryKind::Preconditioned,

@@ -2,6 +2,7 @@
 
 use super::{Context, Ranks, convert, default_threads, parse_list};
 use crate::error::Result;
+use crate::kernel::Precision;
 use crate::model::Model;
 use crate::objective::Needs;
 use crate::run::{Config, check_rank};
@@ -119,7 +120,8 @@ pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<ExitCode> 
     line["split"] = json!(manifest.split_rule);
     if let Some(rank) = &arguments.rank {
         let rank = check_rank(rank, manifest)?;
-        let mut needs = Needs::of(&dataset, &rank, None, arguments.threads.unwrap_or_else(default_threads));
+        let threads = arguments.threads.unwrap_or_else(default_threads);
+        let mut needs = Needs::of(&dataset, &rank, Precision::default(), None, threads);
         if manifest.validation.entries > 0 {
             needs = needs.with_recipe(&dataset); // what `complete` does by default
         }

@@ -79,20 +79,28 @@ pub(super) fn contract<M: Arithmetic>(u: &[f64], c: &[f64], out: &mut [f64]) {
 #[inline(always)]
 pub(super) fn contract_add<M: Arithmetic>(u: &[f64], c: &[f64], out: &mut [f64]) {
     let columns = out.len();
+    assert_eq!(c.len(), u.len() * columns, "a row of C per number of u");
     let (blocks, rest) = out.as_chunks_mut::<BLOCK>();
     let mut start = 0;
     for block in blocks {
         let mut sums = *block;
-        for (&u, row) in u.iter().zip(c.chunks_exact(columns)) {
-            if let Some(row) = row[start..].first_chunk() {
+        // By position: `chunks_exact` would divide, which takes as long as a dozen entries.
+        let mut at = start;
+        for &u in u {
+            if let Some(row) = c[at..].first_chunk() {
                 axpy_row::<M, BLOCK>(u, row, &mut sums);
             }
+            at += columns;
         }
         *block = sums;
         start += BLOCK;
     }
-    for (&u, row) in u.iter().zip(c.chunks_exact(columns)) {
-        axpy::<M>(u, &row[start..], rest);
+    if !rest.is_empty() {
+        let mut at = start;
+        for &u in u {
+            axpy::<M>(u, &c[at..][..rest.len()], rest);
+            at += columns;
+        }
     }
 }
 
@@ -100,9 +108,10 @@ pub(super) fn contract_add<M: Arithmetic>(u: &[f64], c: &[f64], out: &mut [f64])
 /// and `adjoint += u (x) A` what C does.
 #[inline(always)]
 pub(super) fn back<M: Arithmetic>(u: &[f64], c: &[f64], below: &[f64], du: &mut [f64], adjoint: &mut [f64]) {
-    let rows = c.chunks_exact(below.len()).zip(adjoint.chunks_exact_mut(below.len()));
-    for ((&u, du), (c, adjoint)) in u.iter().zip(du).zip(rows) {
-        *du += dot::<M>(c, below);
-        axpy::<M>(u, below, adjoint);
+    let mut at = 0;
+    for (&u, du) in u.iter().zip(du) {
+        *du += dot::<M>(&c[at..][..below.len()], below);
+        axpy::<M>(u, below, &mut adjoint[at..][..below.len()]);
+        at += below.len();
     }
 }

@@ -98,9 +98,9 @@ mod compiled {
     }
 }
 
-/// A kernel of the two last levels, which exists for several widths of the last level's rows.
+/// A kernel of the two last levels, which exists for several widths of their rows.
 pub(super) trait RankJob {
-    /// Does the work, with rows of the last level as one vector each. Everything below must be
+    /// Does the work, with packed rows as one vector each. Everything below must be
     /// `#[inline(always)]`, as for a [`Job`].
     fn run<V: Vector>(self);
 }
@@ -108,36 +108,36 @@ pub(super) trait RankJob {
 /// The largest rank that has kernels of its own; larger ones take the general path.
 pub(super) const MAX_RANK: usize = 16;
 
-/// Runs a job for a rank of the last level, at most [`MAX_RANK`].
+/// Runs a job for a width of packed rows: a multiple of four, at most [`MAX_RANK`].
 ///
 /// Four widths per kernel and set of instructions. Kernels for every rank were no faster, and the
 /// compiler spent 44 s on this module instead of 19.
-pub(super) fn run_for_rank<J: RankJob>(rank: usize, job: J) {
+pub(super) fn run_for_width<J: RankJob>(width: usize, job: J) {
     match chosen() {
-        Instructions::Any => match rank {
-            ..=4 => job.run::<Portable>(),
-            5..=8 => job.run::<Pair<Portable, Portable>>(),
-            9..=12 => job.run::<Pair<Portable, Pair<Portable, Portable>>>(),
+        Instructions::Any => match width {
+            4 => job.run::<Portable>(),
+            8 => job.run::<Pair<Portable, Portable>>(),
+            12 => job.run::<Pair<Portable, Pair<Portable, Portable>>>(),
             _ => job.run::<Pair<Pair<Portable, Portable>, Pair<Portable, Portable>>>(),
         },
         #[cfg(target_arch = "x86_64")]
         // SAFETY: the processor has every feature that the functions enable, as just detected.
         Instructions::Avx2 => unsafe {
-            match rank {
-                ..=4 => compiled::rank_with_avx2::<J, Wide4>(job),
-                5..=8 => compiled::rank_with_avx2::<J, Pair<Wide4, Wide4>>(job),
-                9..=12 => compiled::rank_with_avx2::<J, Pair<Wide4, Pair<Wide4, Wide4>>>(job),
+            match width {
+                4 => compiled::rank_with_avx2::<J, Wide4>(job),
+                8 => compiled::rank_with_avx2::<J, Pair<Wide4, Wide4>>(job),
+                12 => compiled::rank_with_avx2::<J, Pair<Wide4, Pair<Wide4, Wide4>>>(job),
                 _ => compiled::rank_with_avx2::<J, Pair<Pair<Wide4, Wide4>, Pair<Wide4, Wide4>>>(job),
             }
         },
         #[cfg(target_arch = "x86_64")]
         // SAFETY: the processor has every feature that the functions enable, as just detected.
         Instructions::Avx512 => unsafe {
-            match rank {
+            match width {
                 // The same code as for AVX2: four numbers need no more.
-                ..=4 => compiled::rank_with_avx2::<J, Wide4>(job),
-                5..=8 => compiled::rank_with_avx512::<J, Wide8>(job),
-                9..=12 => compiled::rank_with_avx512::<J, Pair<Wide8, Wide4>>(job),
+                4 => compiled::rank_with_avx2::<J, Wide4>(job),
+                8 => compiled::rank_with_avx512::<J, Wide8>(job),
+                12 => compiled::rank_with_avx512::<J, Pair<Wide8, Wide4>>(job),
                 _ => compiled::rank_with_avx512::<J, Pair<Wide8, Wide8>>(job),
             }
         },

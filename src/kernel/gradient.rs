@@ -9,9 +9,10 @@ use super::arithmetic::{Arithmetic, axpy, back, contract, dot};
 use super::dispatch::{self, Job};
 use super::factors::FactorsView;
 use super::gradient_inner::GradientInner;
-use super::inner::{Padded, has_inner, inner_rows};
-use super::rows::Rows;
-use super::sums::GradientSums;
+use super::inner::{Padded, PerFibre};
+use super::packed::Packed;
+use super::rows::{RowAdder, Rows, packed_rows};
+use super::sums::{GradientSums, Number};
 use super::walk::{Pass, walk};
 use super::workspace::{Decoded, Stack, Workspace};
 use crate::shard::BlockView;
@@ -28,10 +29,11 @@ use std::ops::Range;
 /// Where block, factors and sums differ in shape, or a slice is outside the range of the sums.
 pub fn gradient(
     block: &BlockView<'_>,
-    factors: &FactorsView<'_>,
+    packed: &Packed<'_>,
     sums: &mut GradientSums,
     workspace: &mut Workspace,
 ) {
+    let factors = packed.factors();
     let ranks = factors.ranks();
     assert_eq!(block.order, ranks.len(), "block and factors have the same order");
     assert!(sums.rows.iter().map(|rows| rows.rank).eq(ranks.iter().copied()), "sums fit factors");
@@ -40,21 +42,21 @@ pub fn gradient(
     }
     let slices = sums.range(0);
     for node in 0..block.ids[0].len() {
-        // Sums have room behind their last row, so a wrong slice might go unnoticed below.
+        // In a tensor of two modes the kernels add to these rows without a further look.
         let slice = block.ids[0].get(node) as usize;
         assert!(slices.contains(&slice), "slice {slice} is not in this lane's {slices:?}");
     }
     workspace.contracted.resize(ranks, 1);
     workspace.adjoint.resize(ranks, 1);
-    workspace.decoded.prepare(block);
+    workspace.decoded.prepare(block, packed);
     sums.entries += block.entries as u64;
-    dispatch::run(Task { block, factors, sums, workspace });
+    dispatch::run(Task { block, packed, sums, workspace });
 }
 
 /// All that the kernel works on.
 struct Task<'t> {
     block: &'t BlockView<'t>,
-    factors: &'t FactorsView<'t>,
+    packed: &'t Packed<'t>,
     sums: &'t mut GradientSums,
     workspace: &'t mut Workspace,
 }
@@ -62,12 +64,14 @@ struct Task<'t> {
 impl Job for Task<'_> {
     #[inline(always)]
     fn run<M: Arithmetic>(self) {
-        let Task { block, factors, sums, workspace } = self;
-        let Workspace { contracted, adjoint, decoded, padded, .. } = workspace;
+        let Task { block, packed, sums, workspace } = self;
+        let Workspace { contracted, adjoint, decoded, padded, fibres, .. } = workspace;
+        let factors = packed.factors();
         let nodes = Nodes::<M> { factors, sums, contracted, adjoint, arithmetic: PhantomData };
-        if has_inner(factors.ranks()) {
-            let rows = inner_rows(factors);
-            walk(block, block.order - 2, &mut Inner { block, rows, nodes, decoded, padded });
+        if packed.width() > 0 {
+            assert_eq!(packed.stride(), packed.width(), "a point without a direction");
+            let (width, rows) = (packed.width(), packed_rows(packed));
+            walk(block, block.order - 2, &mut Inner { block, width, rows, nodes, decoded, padded, fibres });
         } else {
             walk(block, block.order - 1, &mut AnyRank { block, nodes });
         }
@@ -101,13 +105,41 @@ impl<M: Arithmetic> Nodes<'_, M> {
     }
 }
 
-/// The two last levels by kernels for their ranks.
+/// The two last levels by kernels for their width.
 struct Inner<'t, M> {
     block: &'t BlockView<'t>,
+    width: usize,
     rows: [Rows<'t>; 2],
     nodes: Nodes<'t, M>,
     decoded: &'t mut Decoded,
     padded: &'t mut [Padded; 3],
+    fibres: &'t mut [PerFibre; 2],
+}
+
+impl<M: Arithmetic> Inner<'_, M> {
+    #[inline(always)]
+    fn run_in<N: Number>(&mut self, nodes: Range<usize>) {
+        let first = self.block.order - 2;
+        let Nodes { factors, sums, contracted, adjoint, .. } = &mut self.nodes;
+        let GradientSums { core, rows, squares, .. } = &mut **sums;
+        let (sums1, sums2) = rows.split_at_mut(first + 1);
+        let ranks = factors.ranks();
+        dispatch::run_for_width(
+            self.width,
+            GradientInner::<N> {
+                columns: self.decoded.decode(self.block, nodes),
+                contracted: contracted.get(factors.core(), first),
+                ranks: [ranks[first], ranks[first + 1]],
+                rows: self.rows,
+                padded: self.padded,
+                fibres: self.fibres,
+                d1: RowAdder::new(&mut sums1[first]),
+                d2: RowAdder::new(&mut sums2[0]),
+                adjoint: adjoint.get_mut(core, first),
+                squares,
+            },
+        );
+    }
 }
 
 impl<M: Arithmetic> Pass for Inner<'_, M> {
@@ -118,23 +150,11 @@ impl<M: Arithmetic> Pass for Inner<'_, M> {
 
     #[inline(always)]
     fn run(&mut self, nodes: Range<usize>) {
-        let first = self.block.order - 2;
-        let Nodes { factors, sums, contracted, adjoint, .. } = &mut self.nodes;
-        let GradientSums { core, rows, squares, .. } = &mut **sums;
-        let (sums1, sums2) = rows.split_at_mut(first + 1);
-        dispatch::run_for_rank(
-            self.rows[1].rank(),
-            GradientInner {
-                columns: self.decoded.decode(self.block, nodes),
-                contracted: contracted.get(factors.core(), first),
-                rows: self.rows,
-                padded: self.padded,
-                sums1: &mut sums1[first],
-                sums2: &mut sums2[0],
-                adjoint: adjoint.get_mut(core, first),
-                squares,
-            },
-        );
+        if self.nodes.sums.rows[self.block.order - 1].single {
+            self.run_in::<f32>(nodes);
+        } else {
+            self.run_in::<f64>(nodes);
+        }
     }
 
     #[inline(always)]

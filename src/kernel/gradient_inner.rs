@@ -3,159 +3,225 @@
 //! With the contracted core C (r_1 x r_2), the rows u and v of an entry and its residual
 //! e = u^T C v - y: the row of u receives e C v, that of v e C^T u, and the adjoint of C receives
 //! e u v^T.
+//!
+//! Only the residual suffers from cancellation, so it is always in double precision, and so are the
+//! sums that a fibre or a slice keeps in registers. The sums of the rows, which lie in memory and are
+//! added to for every entry, may be in single precision: half the memory, half the traffic.
 
-use super::dispatch::{MAX_RANK, RankJob};
-use super::inner::{Columns, Padded, TOGETHER, combine, combine_four, four_from};
-use super::rows::{RowAdder, RowVectors, Rows};
-use super::sums::RowSums;
+#![allow(unsafe_code)]
+
+use super::dispatch::RankJob;
+use super::inner::{Columns, FIBRES, Padded, Parts, PerFibre, TOGETHER, combine_four, forward, four_from};
+use super::rows::{RowAdder, Rows};
+use super::sums::Number;
 use super::vector::{Four, Vector, dots};
 
 /// The entries below one node of the level before the last two, what is read for them and what is
-/// added to; 1 is the level before the last, 2 the last.
-pub(super) struct GradientInner<'b> {
+/// added to; 1 is the level before the last, 2 the last. Rows are summed up in numbers of type N.
+pub(super) struct GradientInner<'b, N> {
     pub(super) columns: Columns<'b>,
     /// The contracted core, r_1 x r_2.
     pub(super) contracted: &'b [f64],
+    pub(super) ranks: [usize; 2],
     pub(super) rows: [Rows<'b>; 2],
     pub(super) padded: &'b mut [Padded; 3],
-    pub(super) sums1: &'b mut RowSums,
-    pub(super) sums2: &'b mut RowSums,
+    pub(super) fibres: &'b mut [PerFibre; 2],
+    pub(super) d1: RowAdder<'b, N>,
+    pub(super) d2: RowAdder<'b, N>,
     /// Receives the sum of e u v^T, r_1 x r_2.
     pub(super) adjoint: &'b mut [f64],
     /// Receives the sum of e^2.
     pub(super) squares: &'b mut f64,
 }
 
-impl RankJob for GradientInner<'_> {
+impl<N: Number> RankJob for GradientInner<'_, N> {
     #[inline(always)]
     fn run<V: Vector>(self) {
-        let [rows1, rows2] = self.rows;
         let [matrix, transposed, outer] = self.padded;
-        matrix.set_rows(self.contracted, rows2.rank());
-        transposed.set_columns(self.contracted, rows2.rank());
-        outer.clear(rows1.rank());
-        let mut pass = Pass::<V> {
+        matrix.set_rows::<V>(self.contracted, self.ranks);
+        transposed.set_columns::<V>(self.contracted, self.ranks);
+        outer.clear::<V>(self.ranks[0]);
+        let [products, sums] = self.fibres;
+        let mut pass = Pass::<V, N> {
             matrix,
             transposed,
-            rows1,
-            rows2,
-            vectors2: rows2.as_vectors(),
-            d1: RowAdder::new(self.sums1),
-            d2: RowAdder::new(self.sums2),
-            // Columns may take several vectors, the last of them filled in part: no mask for all.
-            mask1: V::mask(if rows1.rank() <= V::LANES { rows1.rank() } else { V::LANES }),
-            mask2: V::mask(rows2.rank()),
+            ranks: self.ranks,
+            rows1: self.rows[0],
+            rows2: self.rows[1],
+            d1: self.d1,
+            d2: self.d2,
+            products,
+            sums,
             outer,
             squares: V::Four::splat(0.0),
         };
         match self.columns.ends {
-            Some(_) => pass.fibres(&self.columns),
+            Some(ends) => pass.fibres(&self.columns, ends),
             None => pass.flat(&self.columns),
         }
         *self.squares += pass.squares.sum();
-        pass.outer.add_to(self.adjoint, rows2.rank());
+        pass.outer.add_to(self.adjoint, self.ranks);
     }
 }
 
-struct Pass<'b, V: Vector> {
+struct Pass<'b, V: Vector, N> {
     /// The contracted core C: numbers of the last level side by side.
     matrix: &'b Padded,
     /// Numbers of the level before side by side.
     transposed: &'b Padded,
+    ranks: [usize; 2],
     rows1: Rows<'b>,
     rows2: Rows<'b>,
-    vectors2: RowVectors<'b, V>,
-    d1: RowAdder<'b>,
-    d2: RowAdder<'b>,
-    /// What is added to of rows of the level before the last, and of the last.
-    mask1: V::Mask,
-    mask2: V::Mask,
+    d1: RowAdder<'b, N>,
+    d2: RowAdder<'b, N>,
+    /// C^T u of each fibre.
+    products: &'b mut PerFibre,
+    /// The sum of e v of each fibre.
+    sums: &'b mut PerFibre,
     /// The sum of e u v^T.
     outer: &'b mut Padded,
     /// The sum of e^2, in four parts.
     squares: V::Four,
 }
 
-impl<V: Vector> Pass<'_, V> {
+// SAFETY, for all blocks below: columns, rows and sums belong to the same block and the same packed
+// factors (`gradient` puts them together), so offsets are those of rows; rows are as wide as V, and
+// the rows of padded matrices at least that.
+impl<V: Vector, N: Number> Pass<'_, V, N> {
     /// Entries that share nothing: both products with C per entry.
     #[inline(always)]
     fn flat(&mut self, columns: &Columns<'_>) {
-        let Columns { entries, ids1, ids2, values, .. } = *columns;
-        let (r1, r2) = (self.rows1.rank(), self.rows2.rank());
+        let Columns { entries, offsets1, offsets2, values, .. } = *columns;
+        let [r1, r2] = self.ranks;
         for start in (0..entries).step_by(TOGETHER) {
-            self.rows1.prefetch(ids1, start);
-            self.rows2.prefetch(ids2, start);
-            self.d1.prefetch(ids1, start);
-            self.d2.prefetch(ids2, start);
-            let (id1, id2) = (four_from(ids1, start), four_from(ids2, start));
-            let (u, v) = (self.rows1.rows(&id1), self.rows2.rows(&id2));
-            let cu = combine_four::<V>(self.matrix, 0, r1, u);
-            let mut ev = self.vectors2.four(&id2);
-            let e = self.residuals(&cu, &ev, four_from(values, start), entries - start);
-            for n in 0..TOGETHER {
-                ev[n] = V::splat(e[n]).mul(ev[n]);
-                self.d2.add(id2[n], 0, e[n], cu[n], self.mask2);
-            }
-            for from in (0..r1).step_by(V::LANES) {
-                let cv = combine_four::<V>(self.transposed, from, r2, v);
+            self.rows1.prefetch(offsets1, start);
+            self.rows2.prefetch(offsets2, start);
+            self.d1.prefetch(offsets1, start);
+            self.d2.prefetch(offsets2, start);
+            let (at1, at2) = (four_from(offsets1, start), four_from(offsets2, start));
+            // SAFETY: see above.
+            unsafe {
+                let (u, v) = (self.rows1.four(at1), self.rows2.four(at2));
+                let cu = combine_four::<V>(self.matrix, r1, u);
+                let mut ev = [V::load(v[0]), V::load(v[1]), V::load(v[2]), V::load(v[3])];
+                let e = dots(&cu, &ev).sub(Four::new(four_from(values, start))).first(entries - start);
+                self.squares = e.fma(e, self.squares);
+                let scales = N::four(e);
+                let e = e.array();
                 for n in 0..TOGETHER {
-                    self.d1.add(id1[n], from, e[n], cv[n], self.mask1);
+                    ev[n] = V::splat(e[n]).mul(ev[n]);
+                    self.d2.add::<V>(at2[n], scales[n], N::row(cu[n]));
                 }
-            }
-            for a in 0..r1 {
-                let mut sum = V::load(&self.outer.0[a]);
+                let cv = combine_four::<V>(self.transposed, r2, v);
                 for n in 0..TOGETHER {
-                    sum = V::splat(u[n][a]).fma(ev[n], sum);
+                    self.d1.add::<V>(at1[n], scales[n], N::row(cv[n]));
                 }
-                sum.store(&mut self.outer.0[a]);
+                self.add_outer(r1, u, ev);
             }
         }
     }
 
     /// Entries in fibres: C^T u once per fibre, and back once per fibre.
     #[inline(always)]
-    fn fibres(&mut self, columns: &Columns<'_>) {
-        let (r1, r2) = (self.rows1.rank(), self.rows2.rank());
-        for (id1, fibre) in columns.fibres() {
-            let u = self.rows1.row(id1);
-            let [cu] = combine::<V, 1>(self.matrix, 0, r1, [u]);
-            // The sum of e v, in two parts.
-            let mut ev = [V::splat(0.0); 2];
-            for start in fibre.clone().step_by(TOGETHER) {
-                self.rows2.prefetch(columns.ids2, start);
-                self.d2.prefetch(columns.ids2, start);
-                // The last four may reach into the next fibre, whose entries then have no weight.
-                let id2 = four_from(columns.ids2, start);
-                let v = self.vectors2.four(&id2);
-                let values = four_from(columns.values, start);
-                let e = self.residuals(&[cu; TOGETHER], &v, values, fibre.end - start);
-                // Two chains, so that the next four wait for two additions, not for four.
-                let first = V::splat(e[1]).fma(v[1], V::splat(e[0]).fma(v[0], ev[0]));
-                let second = V::splat(e[3]).fma(v[3], V::splat(e[2]).fma(v[2], ev[1]));
-                ev = [first, second];
-                for n in 0..TOGETHER {
-                    self.d2.add(id2[n], 0, e[n], cu, self.mask2);
+    fn fibres(&mut self, columns: &Columns<'_>, ends: &[u16]) {
+        let [r1, r2] = self.ranks;
+        let mut from = 0;
+        for (batch, ends) in ends.chunks(FIBRES).enumerate() {
+            let first = batch * FIBRES;
+            // SAFETY: see above.
+            unsafe {
+                forward::<V>(self.matrix, self.rows1, r1, columns, first, ends.len(), self.products);
+            }
+            for (fibre, &end) in ends.iter().enumerate() {
+                let end = usize::from(end) - columns.start;
+                self.fibre(columns, fibre, from, end);
+                from = end;
+            }
+            for fibre in ends.len()..ends.len().next_multiple_of(TOGETHER) {
+                self.sums.set(fibre, V::splat(0.0));
+            }
+            for n in (0..ends.len()).step_by(TOGETHER) {
+                let at1 = four_from(columns.offsets1, first + n);
+                let sums = self.sums.four(n);
+                // SAFETY: see above.
+                unsafe {
+                    let cv = combine_four::<V>(self.transposed, r2, sums);
+                    for k in 0..TOGETHER.min(ends.len() - n) {
+                        self.d1.add::<V>(at1[k], N::ONE, N::row(cv[k]));
+                    }
+                    let ev = [V::load(sums[0]), V::load(sums[1]), V::load(sums[2]), V::load(sums[3])];
+                    self.add_outer(r1, self.rows1.four(at1), ev);
                 }
-            }
-            let ev = ev[0].fma(V::splat(1.0), ev[1]);
-            let mut numbers = [0.0; MAX_RANK];
-            ev.store(&mut numbers);
-            for from in (0..r1).step_by(V::LANES) {
-                let [cv] = combine::<V, 1>(self.transposed, from, r2, [&numbers]);
-                self.d1.add(id1, from, 1.0, cv, self.mask1);
-            }
-            for a in 0..r1 {
-                let outer = &mut self.outer.0[a];
-                V::splat(u[a]).fma(ev, V::load(outer)).store(outer);
             }
         }
     }
 
-    /// The residuals of four entries; zero from `count` on.
+    /// The entries `start..end` of a fibre.
     #[inline(always)]
-    fn residuals(&mut self, cu: &[V; 4], v: &[V; 4], values: [f64; 4], count: usize) -> [f64; 4] {
-        let e = dots(cu, v).sub(V::Four::load(&values)).first(count);
-        self.squares = e.fma(e, self.squares);
-        e.array()
+    fn fibre(&mut self, columns: &Columns<'_>, fibre: usize, start: usize, end: usize) {
+        // SAFETY: see above.
+        let (cu, row) = unsafe {
+            let product = self.products.at(fibre);
+            (Parts::<V>::load(product), N::row(V::load(product)))
+        };
+        // The sum of e v, in two parts.
+        let mut ev = [V::splat(0.0); 2];
+        for start in (start..end).step_by(TOGETHER) {
+            // The last four may reach into the next fibre, whose entries have no weight here. (A mask
+            // for all of them costs less than a branch for the last, which is guessed wrongly.)
+            self.four(columns, start, end - start, &cu, row, &mut ev);
+        }
+        self.sums.set(fibre, ev[0].fma(V::splat(1.0), ev[1]));
+    }
+
+    /// Four entries of a fibre, of which only the first `count` have weight.
+    #[inline(always)]
+    fn four(
+        &mut self,
+        columns: &Columns<'_>,
+        start: usize,
+        count: usize,
+        cu: &Parts<V>,
+        row: N::Row<V>,
+        ev: &mut [V; 2],
+    ) {
+        self.rows2.prefetch(columns.offsets2, start);
+        self.d2.prefetch(columns.offsets2, start);
+        let at2 = four_from(columns.offsets2, start);
+        // SAFETY: see above.
+        unsafe {
+            let v = self.rows2.four(at2);
+            let products = Four::sums([cu.dot(v[0]), cu.dot(v[1]), cu.dot(v[2]), cu.dot(v[3])]);
+            let e = products.sub(Four::new(four_from(columns.values, start))).first(count);
+            self.squares = e.fma(e, self.squares);
+            let scales = N::four(e);
+            let e = e.array();
+            // Two chains, so that the next four wait for two additions, not for four.
+            ev[0] = V::splat(e[1]).fma(V::load(v[1]), V::splat(e[0]).fma(V::load(v[0]), ev[0]));
+            ev[1] = V::splat(e[3]).fma(V::load(v[3]), V::splat(e[2]).fma(V::load(v[2]), ev[1]));
+            for n in 0..TOGETHER {
+                self.d2.add::<V>(at2[n], scales[n], row);
+            }
+        }
+    }
+
+    /// Adds u (x) ev of four.
+    ///
+    /// # Safety
+    ///
+    /// Every u has `rank` numbers.
+    #[inline(always)]
+    unsafe fn add_outer(&mut self, rank: usize, u: [*const f64; 4], ev: [V; 4]) {
+        for a in 0..rank {
+            // SAFETY: see above.
+            unsafe {
+                let outer = self.outer.0.as_mut_ptr().add(a).cast();
+                let mut sum = V::load(outer);
+                for n in 0..TOGETHER {
+                    sum = V::splat(*u[n].add(a)).fma(ev[n], sum);
+                }
+                sum.store(outer);
+            }
+        }
     }
 }

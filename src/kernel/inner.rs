@@ -1,10 +1,11 @@
-//! What the kernels for the two last levels share: the contracted core as padded rows, and columns.
+//! What the kernels for the two last levels share: the contracted core as padded rows, columns, and
+//! products of the core with four rows at a time.
+
+#![allow(unsafe_code)]
 
 use super::dispatch::MAX_RANK;
-use super::factors::FactorsView;
 use super::rows::Rows;
 use super::vector::Vector;
-use std::ops::Range;
 
 /// How many entries are handled together: one load of the matrix serves them all, their dot products
 /// are reduced by one transposition, and the processor has independent chains of additions to work on.
@@ -13,94 +14,192 @@ pub(super) const TOGETHER: usize = 4;
 /// A matrix of at most [`MAX_RANK`] rows, padded with zeros to whole vectors.
 #[derive(Debug)]
 #[repr(align(64))]
-pub(super) struct Padded(pub(super) [[f64; WIDTH]; MAX_RANK]);
-
-/// The width of a padded row: two vectors of twelve numbers, the most that a rank of 16 needs.
-const WIDTH: usize = 24;
+pub(super) struct Padded(pub(super) [[f64; MAX_RANK]; MAX_RANK]);
 
 impl Default for Padded {
     fn default() -> Self {
-        Padded([[0.0; WIDTH]; MAX_RANK])
+        Padded([[0.0; MAX_RANK]; MAX_RANK])
     }
 }
 
-// Not inlined, because they would be compiled for every vector. What lies behind the rows that the
-// matrix has is never read, so it is not cleared: that took longer than the first dozen entries.
+// What lies behind the rows that the matrix has, and behind the width of V, is never read, so it is not
+// cleared: that took longer than the first dozen entries.
 impl Padded {
-    /// Takes over the rows of a row-major matrix.
-    #[inline(never)]
-    pub(super) fn set_rows(&mut self, dense: &[f64], columns: usize) {
-        for (dense, row) in dense.chunks_exact(columns).zip(&mut self.0) {
-            *row = [0.0; WIDTH];
-            for (number, dense) in row.iter_mut().zip(dense) {
+    /// Takes over a row-major matrix.
+    #[inline(always)]
+    pub(super) fn set_rows<V: Vector>(&mut self, dense: &[f64], [rows, columns]: [usize; 2]) {
+        self.clear::<V>(rows);
+        for a in 0..rows {
+            for (number, dense) in self.0[a].iter_mut().zip(&dense[a * columns..][..columns]) {
                 *number = *dense;
             }
         }
     }
 
-    /// Takes over the columns of a row-major matrix, as rows.
-    #[inline(never)]
-    pub(super) fn set_columns(&mut self, dense: &[f64], columns: usize) {
-        self.clear(columns);
-        for (a, dense) in dense.chunks_exact(columns).enumerate() {
-            for (column, dense) in self.0.iter_mut().zip(dense) {
+    /// Takes over a row-major matrix, transposed.
+    #[inline(always)]
+    pub(super) fn set_columns<V: Vector>(&mut self, dense: &[f64], [rows, columns]: [usize; 2]) {
+        self.clear::<V>(columns);
+        for a in 0..rows {
+            for (column, dense) in self.0.iter_mut().zip(&dense[a * columns..][..columns]) {
                 column[a] = *dense;
             }
         }
     }
 
     /// Sets the first rows to zero.
-    #[inline(never)]
-    pub(super) fn clear(&mut self, rows: usize) {
+    #[inline(always)]
+    pub(super) fn clear<V: Vector>(&mut self, rows: usize) {
+        const { assert!(V::LANES <= MAX_RANK) };
         for row in self.0.iter_mut().take(rows) {
-            *row = [0.0; WIDTH];
+            // SAFETY: a row has MAX_RANK numbers.
+            unsafe { V::splat(0.0).store(row.as_mut_ptr()) };
         }
     }
 
     /// Adds to a row-major matrix.
-    #[inline(never)]
-    pub(super) fn add_to(&self, dense: &mut [f64], columns: usize) {
-        for (dense, row) in dense.chunks_exact_mut(columns).zip(&self.0) {
-            for (dense, number) in dense.iter_mut().zip(row) {
+    #[inline(always)]
+    pub(super) fn add_to(&self, dense: &mut [f64], [rows, columns]: [usize; 2]) {
+        for a in 0..rows {
+            for (dense, number) in dense[a * columns..][..columns].iter_mut().zip(&self.0[a]) {
                 *dense += *number;
             }
         }
     }
 }
 
-/// The sum of x_n\[a\] C\[a\] over the rows a of C, for several x (one per entry): the numbers from
-/// `from` on.
-#[inline(always)]
-pub(super) fn combine<V: Vector, const N: usize>(
-    c: &Padded,
-    from: usize,
-    rank: usize,
-    x: [&[f64]; N],
-) -> [V; N] {
-    let rank = rank.min(MAX_RANK);
-    let mut numbers: [&[f64]; N] = [&[]; N];
-    for n in 0..N {
-        numbers[n] = &x[n][..rank];
+/// How many fibres are handled together. What is per fibre (a product with the contracted core each
+/// way) is done for all of them before and after what is per entry, so that the next fibre never waits
+/// for its product when the processor has guessed the end of this one wrongly.
+pub(super) const FIBRES: usize = 16;
+
+/// A vector for each of [`FIBRES`] fibres.
+#[derive(Debug)]
+#[repr(align(64))]
+pub(super) struct PerFibre(pub(super) [[f64; MAX_RANK]; FIBRES]);
+
+impl Default for PerFibre {
+    fn default() -> Self {
+        PerFibre([[0.0; MAX_RANK]; FIBRES])
     }
+}
+
+impl PerFibre {
+    /// Where the vector of a fibre begins.
+    #[inline(always)]
+    pub(super) fn at(&self, fibre: usize) -> *const f64 {
+        self.0[fibre].as_ptr()
+    }
+
+    /// Where the vectors of four fibres begin.
+    #[inline(always)]
+    pub(super) fn four(&self, first: usize) -> [*const f64; TOGETHER] {
+        [self.at(first), self.at(first + 1), self.at(first + 2), self.at(first + 3)]
+    }
+
+    /// Overwrites the vector of a fibre.
+    #[inline(always)]
+    pub(super) fn set<V: Vector>(&mut self, fibre: usize, x: V) {
+        const { assert!(V::LANES <= MAX_RANK) };
+        // SAFETY: MAX_RANK numbers are there.
+        unsafe { x.store(self.0[fibre].as_mut_ptr()) }
+    }
+}
+
+/// The sum of x_n\[a\] C\[a\] over the first `rank` rows a of C, for several x (one per entry).
+///
+/// # Safety
+///
+/// Every x has `rank` numbers, at most [`MAX_RANK`].
+#[inline(always)]
+pub(super) unsafe fn combine<V: Vector, const N: usize>(
+    c: &Padded,
+    rank: usize,
+    x: [*const f64; N],
+) -> [V; N] {
+    const { assert!(V::LANES <= MAX_RANK) };
+    debug_assert!(rank <= MAX_RANK);
     let mut sums = [V::splat(0.0); N];
     for a in 0..rank {
-        let row = V::load(&c.0[a][from..]);
-        for n in 0..N {
-            sums[n] = V::splat(numbers[n][a]).fma(row, sums[n]);
+        // SAFETY: the matrix has at least `rank` rows, and so many numbers each x.
+        unsafe {
+            let row = V::load(c.0.as_ptr().add(a).cast());
+            for n in 0..N {
+                sums[n] = V::splat(*x[n].add(a)).fma(row, sums[n]);
+            }
         }
     }
     sums
 }
 
 /// [`combine`] for four, as many at a time as registers suffice for.
+///
+/// # Safety
+///
+/// As [`combine`].
 #[inline(always)]
-pub(super) fn combine_four<V: Vector>(c: &Padded, from: usize, rank: usize, x: [&[f64]; 4]) -> [V; 4] {
-    if 4 * V::REGISTERS <= V::HELD {
-        return combine(c, from, rank, x);
+pub(super) unsafe fn combine_four<V: Vector>(c: &Padded, rank: usize, x: [*const f64; 4]) -> [V; 4] {
+    // SAFETY: as the caller promises.
+    unsafe {
+        if 4 * V::REGISTERS <= V::HELD {
+            return combine(c, rank, x);
+        }
+        let [first, second] = combine(c, rank, [x[0], x[1]]);
+        let [third, fourth] = combine(c, rank, [x[2], x[3]]);
+        [first, second, third, fourth]
     }
-    let [first, second] = combine(c, from, rank, [x[0], x[1]]);
-    let [third, fourth] = combine(c, from, rank, [x[2], x[3]]);
-    [first, second, third, fourth]
+}
+
+/// A row as fours, for dot products with rows in memory.
+pub(super) struct Parts<V: Vector>([V::Four; MAX_RANK / 4]);
+
+impl<V: Vector> Parts<V> {
+    /// The row at `from`.
+    ///
+    /// # Safety
+    ///
+    /// `V::LANES` numbers can be read there.
+    #[inline(always)]
+    pub(super) unsafe fn load(from: *const f64) -> Self {
+        let mut parts = [V::Four::splat(0.0); MAX_RANK / 4];
+        for part in 0..V::LANES / 4 {
+            // SAFETY: as the caller promises.
+            parts[part] = unsafe { V::Four::load(from.add(4 * part)) };
+        }
+        Parts(parts)
+    }
+
+    /// The products with the row at `row`, added up to four numbers. (By fours even where the
+    /// processor has wider vectors: their halves would have to be added up.)
+    ///
+    /// # Safety
+    ///
+    /// As [`load`](Self::load).
+    #[inline(always)]
+    pub(super) unsafe fn dot(&self, row: *const f64) -> V::Four {
+        // SAFETY: as the caller promises.
+        unsafe {
+            let mut sum = self.0[0].mul(V::Four::load(row));
+            for part in 1..V::LANES / 4 {
+                sum = self.0[part].fma(V::Four::load(row.add(4 * part)), sum);
+            }
+            sum
+        }
+    }
+
+    /// [`dot`](Self::dot), added to a sum.
+    ///
+    /// # Safety
+    ///
+    /// As [`load`](Self::load).
+    #[inline(always)]
+    pub(super) unsafe fn dot_add(&self, row: *const f64, mut sum: V::Four) -> V::Four {
+        for part in 0..V::LANES / 4 {
+            // SAFETY: as the caller promises.
+            sum = unsafe { self.0[part].fma(V::Four::load(row.add(4 * part)), sum) };
+        }
+        sum
+    }
 }
 
 /// Four numbers from `start` on.
@@ -109,20 +208,17 @@ pub(super) fn four_from<T: Copy>(numbers: &[T], start: usize) -> [T; TOGETHER] {
     *numbers[start..].first_chunk().expect("columns have room behind them")
 }
 
-/// Whether the two last levels have kernels of their own.
-pub(super) fn has_inner(ranks: &[usize]) -> bool {
-    ranks.iter().rev().take(2).all(|&rank| rank <= MAX_RANK)
-}
-
 /// The decoded columns of the entries below one node of the level before the last two. Behind them
-/// are [`TOGETHER`] ids and values more, so that the last entries can be read like the others.
+/// are [`TOGETHER`] offsets and values more, so that the last entries can be read like the others.
+///
+/// Every offset is that of a row: it was compared with the number of rows when it was decoded.
 pub(super) struct Columns<'b> {
     /// The number of entries.
     pub(super) entries: usize,
-    /// The ids of the nodes of the level before the last: of fibres, or of entries.
-    pub(super) ids1: &'b [u32],
-    /// The entries' ids on the last level.
-    pub(super) ids2: &'b [u32],
+    /// Where the rows of the level before the last begin: of fibres, or of entries.
+    pub(super) offsets1: &'b [u32],
+    /// Where the rows of the last level begin.
+    pub(super) offsets2: &'b [u32],
     pub(super) values: &'b [f64],
     /// Where entries come in fibres, the last entry (exclusive) of each fibre, in the block.
     pub(super) ends: Option<&'b [u16]>,
@@ -130,20 +226,27 @@ pub(super) struct Columns<'b> {
     pub(super) start: usize,
 }
 
-impl Columns<'_> {
-    /// The fibres: index on the level before the last, and entries. Nothing where there are none.
-    #[inline(always)]
-    pub(super) fn fibres(&self) -> impl Iterator<Item = (u32, Range<usize>)> {
-        let mut from = 0;
-        self.ends.unwrap_or(&[]).iter().zip(self.ids1).map(move |(&end, &id1)| {
-            let fibre = from..usize::from(end) - self.start;
-            from = fibre.end;
-            (id1, fibre)
-        })
+/// C^T u for up to [`FIBRES`] fibres from `first` on.
+///
+/// # Safety
+///
+/// The columns were decoded for these rows, which have `rank` numbers.
+#[inline(always)]
+pub(super) unsafe fn forward<V: Vector>(
+    matrix: &Padded,
+    rows1: Rows<'_>,
+    rank: usize,
+    columns: &Columns<'_>,
+    first: usize,
+    count: usize,
+    products: &mut PerFibre,
+) {
+    for n in (0..count).step_by(TOGETHER) {
+        // SAFETY: as the caller promises.
+        let cu =
+            unsafe { combine_four::<V>(matrix, rank, rows1.four(four_from(columns.offsets1, first + n))) };
+        for k in 0..TOGETHER {
+            products.set(n + k, cu[k]);
+        }
     }
-}
-
-/// The rows of the two last levels.
-pub(super) fn inner_rows<'b>(factors: &FactorsView<'b>) -> [Rows<'b>; 2] {
-    [2, 1].map(|from_end| Rows::new(factors, factors.order() - from_end))
 }

@@ -13,8 +13,8 @@
 //! with the residual e = X - y. Each has a twin in [`naive`] that is the formula, term by term. The
 //! fast ones contract the core level by level along the block's tree (`walk`), so that what entries
 //! share is computed once; the two last levels, where nearly all time goes, have kernels for ranks up
-//! to 16 (`inner`, `gradient_inner`, `step_inner`), written in vectors (`vector`, `x86`, `rows`) and chosen by
-//! the processor's instructions (`dispatch`).
+//! to 16 (`inner`, `gradient_inner`, `step_inner`), which read [`Packed`] rows (`packed`, `rows`), are
+//! written in vectors (`vector`, `x86`) and chosen by the processor's instructions (`dispatch`).
 //!
 //! A block's sums depend on the block, the factors and the sums before it, never on threads or on
 //! what a [`Workspace`] was used for.
@@ -26,6 +26,7 @@ mod gradient;
 mod gradient_inner;
 mod inner;
 pub mod naive;
+mod packed;
 mod polynomial;
 mod residual;
 mod rows;
@@ -44,8 +45,9 @@ mod x86;
 
 pub use factors::FactorsView;
 pub use gradient::gradient;
+pub use packed::{Packed, Packing};
 pub use polynomial::{LinePolynomial, line_polynomial};
 pub use residual::{Unseen, for_each_prediction, residual, residual_of_seen};
 pub use step::step;
-pub use sums::{GradientSums, ResidualSums, StepSums};
+pub use sums::{GradientSums, Precision, ResidualSums, StepSums};
 pub use workspace::Workspace;

@@ -1,14 +1,17 @@
 //! Residuals only: cost, and the errors that an evaluation reports.
 
+#![allow(unsafe_code)]
+
 use super::arithmetic::{Arithmetic, contract, dot};
 use super::dispatch::{self, Job, RankJob};
 use super::factors::FactorsView;
-use super::inner::{Columns, Padded, TOGETHER, combine, combine_four, four_from, has_inner, inner_rows};
-use super::rows::{RowVectors, Rows};
+use super::inner::{Columns, FIBRES, Padded, Parts, PerFibre, TOGETHER, combine_four, forward, four_from};
+use super::packed::Packed;
+use super::rows::{Rows, packed_rows};
 use super::sums::ResidualSums;
 use super::vector::{Four, Vector, dots};
 use super::walk::{Pass, walk};
-use super::workspace::{Decoded, Stack, Workspace};
+use super::workspace::{Stack, Workspace};
 use crate::MAX_ORDER;
 use crate::shard::BlockView;
 use std::marker::PhantomData;
@@ -26,19 +29,21 @@ pub type Unseen<'a> = [Option<&'a [bool]>; MAX_ORDER];
 /// Where block and factors differ in order.
 pub fn residual(
     block: &BlockView<'_>,
-    factors: &FactorsView<'_>,
+    packed: &Packed<'_>,
     sums: &mut ResidualSums,
     workspace: &mut Workspace,
 ) {
+    let factors = packed.factors();
     assert_eq!(block.order, factors.order(), "block and factors have the same order");
-    if !has_inner(factors.ranks()) {
+    if packed.width() == 0 {
         return for_each_prediction(block, factors, workspace, |_, value, prediction| {
             sums.add_entry(prediction - value);
         });
     }
     workspace.contracted.resize(factors.ranks(), 1);
-    workspace.decoded.prepare(block);
-    dispatch::run(Fast { block, factors, sums, workspace });
+    assert_eq!(packed.stride(), packed.width(), "a point without a direction");
+    workspace.decoded.prepare(block, packed);
+    dispatch::run(Fast { block, packed, sums, workspace });
 }
 
 /// [`residual`] of the entries whose indices the model has seen; the others are only counted.
@@ -142,7 +147,7 @@ impl<F: FnMut(&[u32], f64, f64), M: Arithmetic> Pass for EachPass<'_, F, M> {
 /// What [`residual`] works on where the ranks have kernels of their own.
 struct Fast<'t> {
     block: &'t BlockView<'t>,
-    factors: &'t FactorsView<'t>,
+    packed: &'t Packed<'t>,
     sums: &'t mut ResidualSums,
     workspace: &'t mut Workspace,
 }
@@ -150,40 +155,42 @@ struct Fast<'t> {
 impl Job for Fast<'_> {
     #[inline(always)]
     fn run<M: Arithmetic>(self) {
-        let Fast { block, factors, sums, workspace } = self;
-        let Workspace { contracted, decoded, padded: [matrix, ..], .. } = workspace;
-        let rows = inner_rows(factors);
-        let arithmetic = PhantomData::<M>;
-        let mut pass = FastPass { block, factors, rows, contracted, decoded, matrix, sums, arithmetic };
+        let block = self.block;
+        let mut pass = FastPass { rows: packed_rows(self.packed), task: self, arithmetic: PhantomData::<M> };
         walk(block, block.order - 2, &mut pass);
     }
 }
 
 struct FastPass<'t, M> {
-    block: &'t BlockView<'t>,
-    factors: &'t FactorsView<'t>,
+    task: Fast<'t>,
     rows: [Rows<'t>; 2],
-    contracted: &'t mut Stack,
-    decoded: &'t mut Decoded,
-    matrix: &'t mut Padded,
-    sums: &'t mut ResidualSums,
     arithmetic: PhantomData<M>,
 }
 
 impl<M: Arithmetic> Pass for FastPass<'_, M> {
     #[inline(always)]
     fn open(&mut self, level: usize, index: usize) {
-        let (above, below) = self.contracted.pair(self.factors.core(), level);
-        contract::<M>(self.factors.row(level, index), above, below);
+        let factors = self.task.packed.factors();
+        let (above, below) = self.task.workspace.contracted.pair(factors.core(), level);
+        contract::<M>(factors.row(level, index), above, below);
     }
 
     #[inline(always)]
     fn run(&mut self, nodes: Range<usize>) {
-        let columns = self.decoded.decode(self.block, nodes);
-        let contracted = self.contracted.get(self.factors.core(), self.block.order - 2);
-        let job =
-            ResidualInner { columns, contracted, rows: self.rows, matrix: self.matrix, sums: self.sums };
-        dispatch::run_for_rank(self.rows[1].rank(), job);
+        let Fast { block, packed, sums, workspace } = &mut self.task;
+        let Workspace { contracted, decoded, padded, fibres, .. } = &mut **workspace;
+        let (factors, first) = (packed.factors(), block.order - 2);
+        let ranks = [factors.ranks()[first], factors.ranks()[first + 1]];
+        let job = ResidualInner {
+            columns: decoded.decode(block, nodes),
+            contracted: contracted.get(factors.core(), first),
+            ranks,
+            rows: self.rows,
+            matrix: &mut padded[0],
+            products: &mut fibres[0],
+            sums,
+        };
+        dispatch::run_for_width(packed.width(), job);
     }
 
     #[inline(always)]
@@ -194,38 +201,64 @@ impl<M: Arithmetic> Pass for FastPass<'_, M> {
 struct ResidualInner<'b> {
     columns: Columns<'b>,
     contracted: &'b [f64],
+    ranks: [usize; 2],
     rows: [Rows<'b>; 2],
     matrix: &'b mut Padded,
+    products: &'b mut PerFibre,
     sums: &'b mut ResidualSums,
 }
 
 impl RankJob for ResidualInner<'_> {
     #[inline(always)]
     fn run<V: Vector>(self) {
-        let [rows1, rows2] = self.rows;
-        let Columns { entries, ids1, ids2, values, .. } = self.columns;
-        let matrix = self.matrix;
-        matrix.set_rows(self.contracted, rows2.rank());
-        let mut errors = Errors::<V> {
-            rows2: rows2.as_vectors(),
-            squares: V::Four::splat(0.0),
-            absolute: V::Four::splat(0.0),
-        };
-        if self.columns.ends.is_some() {
-            for (id1, fibre) in self.columns.fibres() {
-                let [s] = combine(matrix, 0, rows1.rank(), [rows1.row(id1)]);
-                for start in fibre.clone().step_by(TOGETHER) {
-                    rows2.prefetch(ids2, start);
-                    let (id2, values) = (four_from(ids2, start), four_from(values, start));
-                    errors.add(&[s; 4], id2, values, fibre.end - start);
+        let ResidualInner { columns, contracted, ranks, rows: [rows1, rows2], matrix, .. } = self;
+        matrix.set_rows::<V>(contracted, ranks);
+        let [r1, _] = ranks;
+        let mut errors =
+            Errors::<V> { squares: V::Four::splat(0.0), absolute: V::Four::splat(0.0), columns, rows2 };
+        let columns = &errors.columns;
+        let entries = columns.entries;
+        // SAFETY, for all blocks below: columns and rows belong to the same block and the same packed
+        // factors, so offsets are those of rows; rows are as wide as V.
+        if let Some(ends) = columns.ends {
+            let mut from = 0;
+            for (batch, ends) in ends.chunks(FIBRES).enumerate() {
+                let columns = &errors.columns;
+                // SAFETY: see above.
+                unsafe {
+                    let first = batch * FIBRES;
+                    forward::<V>(matrix, rows1, r1, columns, first, ends.len(), self.products);
+                }
+                for (fibre, &end) in ends.iter().enumerate() {
+                    let end = usize::from(end) - errors.columns.start;
+                    // SAFETY: see above.
+                    let product = unsafe { Parts::<V>::load(self.products.at(fibre)) };
+                    for start in (from..end).step_by(TOGETHER) {
+                        // The last four may reach into the next fibre, and have no weight then.
+                        // SAFETY: see above.
+                        errors.add(start, end - start, |v| unsafe {
+                            Four::sums([
+                                product.dot(v[0]),
+                                product.dot(v[1]),
+                                product.dot(v[2]),
+                                product.dot(v[3]),
+                            ])
+                        });
+                    }
+                    from = end;
                 }
             }
         } else {
             for start in (0..entries).step_by(TOGETHER) {
-                rows1.prefetch(ids1, start);
-                rows2.prefetch(ids2, start);
-                let s = combine_four(matrix, 0, rows1.rank(), rows1.rows(&four_from(ids1, start)));
-                errors.add(&s, four_from(ids2, start), four_from(values, start), entries - start);
+                let offsets1 = errors.columns.offsets1;
+                rows1.prefetch(offsets1, start);
+                // SAFETY: see above.
+                unsafe {
+                    let s = combine_four::<V>(matrix, r1, rows1.four(four_from(offsets1, start)));
+                    errors.add(start, entries - start, |v| {
+                        dots(&s, &[V::load(v[0]), V::load(v[1]), V::load(v[2]), V::load(v[3])])
+                    });
+                }
             }
         }
         self.sums.squares += errors.squares.sum();
@@ -236,17 +269,20 @@ impl RankJob for ResidualInner<'_> {
 
 /// The errors of the entries below one node, each sum in four parts.
 struct Errors<'b, V: Vector> {
-    rows2: RowVectors<'b, V>,
+    columns: Columns<'b>,
+    rows2: Rows<'b>,
     squares: V::Four,
     absolute: V::Four,
 }
 
 impl<V: Vector> Errors<'_, V> {
-    /// Four entries, of which only the first `count` have weight.
+    /// Four entries, of which only the first `count` have weight; predicted from their rows.
     #[inline(always)]
-    fn add(&mut self, s: &[V; 4], id2: [u32; 4], values: [f64; 4], count: usize) {
-        let v = self.rows2.four(&id2);
-        let e = dots(s, &v).sub(V::Four::load(&values)).first(count);
+    fn add(&mut self, start: usize, count: usize, predict: impl FnOnce([*const f64; 4]) -> V::Four) {
+        self.rows2.prefetch(self.columns.offsets2, start);
+        // SAFETY: the columns were decoded for these rows.
+        let v = unsafe { self.rows2.four(four_from(self.columns.offsets2, start)) };
+        let e = predict(v).sub(Four::new(four_from(self.columns.values, start))).first(count);
         self.squares = e.fma(e, self.squares);
         self.absolute = self.absolute.add(e.abs());
     }

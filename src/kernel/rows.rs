@@ -1,149 +1,132 @@
-//! Rows of a level, read and added to as vectors.
-//!
-//! Rows lie one after the other without padding, so that no memory is spent on it: a row of rank 5 is
-//! read under a mask, as eight numbers of which three are zero.
+//! Packed rows of a level, read and added to at offsets that were checked when they were decoded.
 
 #![allow(unsafe_code)]
 
-use super::dispatch::MAX_RANK;
-use super::factors::FactorsView;
 use super::inner::TOGETHER;
-use super::sums::RowSums;
+use super::packed::Packed;
+use super::sums::{Number, RowSums};
 use super::vector::Vector;
+use std::marker::PhantomData;
 
 /// How many entries ahead rows are asked for: some 50 to 200 ns, the time that memory needs.
 const AHEAD: usize = 16;
 
-/// From which size on a level's rows are asked for ahead, in numbers: below 512 kB the second cache has
+/// From which size on a level's rows are asked for ahead, in bytes: below that the second cache has
 /// them, and asking costs more than it saves (5.9 ns against 5.4 for the ratings' gradient at rank 4).
-const FAR: usize = 1 << 16;
+const FAR: usize = 512 << 10;
 
-/// The rows of a level.
+/// The packed rows of a level.
 #[derive(Clone, Copy)]
 pub(super) struct Rows<'b> {
-    /// The rows, row-major, without padding.
-    all: &'b [f64],
-    rank: usize,
-    count: usize,
+    numbers: &'b [f64],
+    /// The bytes of a row where rows are asked for ahead, else 0.
+    ahead: usize,
 }
 
-impl<'b> Rows<'b> {
-    /// The rows of a level of rank at most [`MAX_RANK`].
-    pub(super) fn new(factors: &FactorsView<'b>, level: usize) -> Self {
-        let rank = factors.ranks()[level];
-        assert!(rank <= MAX_RANK, "a row fits a vector");
-        Rows { all: factors.rows(level), rank, count: factors.dim(level) }
+/// The rows of the two last levels.
+pub(super) fn packed_rows<'b>(packed: &Packed<'b>) -> [Rows<'b>; 2] {
+    packed.levels().map(|numbers| Rows {
+        numbers,
+        ahead: if size_of_val(numbers) < FAR { 0 } else { packed.stride() * size_of::<f64>() },
+    })
+}
+
+impl Rows<'_> {
+    /// Where the row at an offset begins.
+    ///
+    /// # Safety
+    ///
+    /// The offset was decoded for this level of the packed factors that these rows are of.
+    #[inline(always)]
+    pub(super) unsafe fn at(&self, offset: u32) -> *const f64 {
+        debug_assert!((offset as usize) < self.numbers.len());
+        // SAFETY: `Decoded` has compared the index with the number of rows.
+        unsafe { self.numbers.as_ptr().add(offset as usize) }
     }
 
-    /// The rank: how long a row is.
+    /// Where four rows begin. (A loop: `array::map` is not reliably inlined.)
+    ///
+    /// # Safety
+    ///
+    /// As [`at`](Self::at).
     #[inline(always)]
-    pub(super) fn rank(&self) -> usize {
-        self.rank.min(MAX_RANK)
-    }
-
-    /// The row `id`, number by number.
-    #[inline(always)]
-    pub(super) fn row(&self, id: u32) -> &'b [f64] {
-        assert!((id as usize) < self.count);
-        // SAFETY: there are `count` rows of `rank` numbers, and `id` is one of them.
-        unsafe { self.all.get_unchecked(id as usize * self.rank..(id as usize + 1) * self.rank) }
-    }
-
-    /// Four rows, number by number. (A loop: `array::map` is not reliably inlined.)
-    #[inline(always)]
-    pub(super) fn rows(&self, ids: &[u32; TOGETHER]) -> [&'b [f64]; TOGETHER] {
-        let mut rows: [&[f64]; TOGETHER] = [&[]; TOGETHER];
+    pub(super) unsafe fn four(&self, offsets: [u32; TOGETHER]) -> [*const f64; TOGETHER] {
+        let mut rows = [std::ptr::null(); TOGETHER];
         for n in 0..TOGETHER {
-            rows[n] = self.row(ids[n]);
+            // SAFETY: as the caller promises.
+            rows[n] = unsafe { self.at(offsets[n]) };
         }
         rows
     }
 
-    /// The rows as vectors, which `run_for_rank` chose for this rank.
-    #[inline(always)]
-    pub(super) fn as_vectors<V: Vector>(self) -> RowVectors<'b, V> {
-        assert!(V::fits(self.rank), "a vector for rank {}", self.rank);
-        RowVectors { rows: self, mask: V::mask(self.rank) }
-    }
-
     /// Asks for the rows of entries to come.
     #[inline(always)]
-    pub(super) fn prefetch(&self, ids: &[u32], entry: usize) {
-        prefetch(self.all, ids, entry, 0, self.rank);
-    }
-}
-
-/// The rows of a level, to read as vectors.
-#[derive(Clone, Copy)]
-pub(super) struct RowVectors<'b, V: Vector> {
-    rows: Rows<'b>,
-    /// Made for the rank, which it contains no more lanes than.
-    mask: V::Mask,
-}
-
-impl<V: Vector> RowVectors<'_, V> {
-    /// Four rows.
-    #[inline(always)]
-    pub(super) fn four(&self, ids: &[u32; TOGETHER]) -> [V; TOGETHER] {
-        let mut four = [V::splat(0.0); TOGETHER];
-        for n in 0..TOGETHER {
-            // SAFETY: the row has all numbers in the mask.
-            four[n] = unsafe { V::load_row(self.rows.row(ids[n]).as_ptr(), self.mask) };
-        }
-        four
+    pub(super) fn prefetch(&self, offsets: &[u32], entry: usize) {
+        prefetch(self.numbers.as_ptr(), self.ahead, offsets, entry);
     }
 }
 
 /// The sums of a level's gradient rows, to add to.
-pub(super) struct RowAdder<'b> {
-    /// The rows, and [`MAX_RANK`] numbers behind them.
-    data: &'b mut [f64],
-    first: usize,
-    rank: usize,
-    count: usize,
+pub(super) struct RowAdder<'b, N> {
+    /// Where row 0 would be: the first row that there is may be another.
+    origin: *mut N,
+    ahead: usize,
+    rows: PhantomData<&'b mut [N]>,
 }
 
-impl<'b> RowAdder<'b> {
+impl<'b, N: Number> RowAdder<'b, N> {
+    /// To add to the packed sums of a level.
     pub(super) fn new(sums: &'b mut RowSums) -> Self {
-        let RowSums { first, rank, ref mut data } = *sums;
-        let count = (data.len() - MAX_RANK) / rank;
-        RowAdder { data, first, rank, count }
+        let (first, stride) = (sums.first, sums.stride);
+        let numbers = sums.numbers_mut::<N>();
+        let ahead = if size_of_val(numbers) < FAR { 0 } else { stride * size_of::<N>() };
+        RowAdder { origin: numbers.as_mut_ptr().wrapping_sub(first * stride), ahead, rows: PhantomData }
     }
 
-    /// Adds a x to the row `id` from its number `from` on, which exists; x is zero beyond the rank,
-    /// and `mask` leaves none of its other numbers out.
+    /// Adds a x to the row at an offset.
+    ///
+    /// # Safety
+    ///
+    /// The offset was decoded for this level, for rows as far apart as these, and these sums have its
+    /// row.
     #[inline(always)]
-    pub(super) fn add<V: Vector>(&mut self, id: u32, from: usize, a: f64, x: V, mask: V::Mask) {
-        let row = (id as usize).wrapping_sub(self.first);
-        assert!(row < self.count && from < self.rank && V::LANES <= MAX_RANK);
-        // SAFETY: `count` rows of `rank` numbers and MAX_RANK more are there, and this starts inside
-        // one of these rows.
-        unsafe { x.add_to_row(a, self.data.as_mut_ptr().add(row * self.rank + from), mask) }
+    pub(super) unsafe fn add<V: Vector>(&mut self, offset: u32, a: N, x: N::Row<V>) {
+        // SAFETY: a row of the sums begins there, as the caller promises, and nobody else has them.
+        unsafe { N::add::<V>(self.origin.wrapping_add(offset as usize), a, x) }
     }
 
     /// Asks for the rows of entries to come.
     #[inline(always)]
-    pub(super) fn prefetch(&self, ids: &[u32], entry: usize) {
-        prefetch(self.data, ids, entry, self.first, self.rank);
+    pub(super) fn prefetch(&self, offsets: &[u32], entry: usize) {
+        prefetch(self.origin, self.ahead, offsets, entry);
     }
 }
 
 /// Asks for the rows of four of the entries after `entry`, to be used soon.
 #[inline(always)]
-fn prefetch(numbers: &[f64], ids: &[u32], entry: usize, first: usize, rank: usize) {
-    if numbers.len() < FAR {
+fn prefetch<T>(origin: *const T, bytes: usize, offsets: &[u32], entry: usize) {
+    if bytes == 0 {
         return;
     }
     #[cfg(target_arch = "x86_64")]
-    if let Some(ids) = ids.get(entry + AHEAD..entry + AHEAD + TOGETHER) {
+    if let Some(offsets) = offsets.get(entry + AHEAD..entry + AHEAD + TOGETHER) {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        for &id in ids {
-            let start = (id as usize).wrapping_sub(first).wrapping_mul(rank);
+        for &offset in offsets {
+            let row = origin.wrapping_add(offset as usize).cast::<i8>();
             // SAFETY: part of every x86-64 processor, the instruction reads nothing and ignores
-            // addresses that are not mapped; this one is not claimed to be inside the slice.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(numbers.as_ptr().wrapping_add(start).cast()) };
+            // addresses that are not mapped.
+            unsafe {
+                _mm_prefetch::<_MM_HINT_T0>(row);
+                if bytes > 64 {
+                    _mm_prefetch::<_MM_HINT_T0>(row.wrapping_add(64));
+                }
+                if bytes > 128 {
+                    _mm_prefetch::<_MM_HINT_T0>(row.wrapping_add(128));
+                    _mm_prefetch::<_MM_HINT_T0>(row.wrapping_add(192));
+                }
+            }
         }
     }
     #[cfg(not(target_arch = "x86_64"))]
-    let _ = (ids, entry, first, rank, AHEAD);
+    let _ = (origin, offsets, entry, AHEAD);
 }

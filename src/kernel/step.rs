@@ -7,8 +7,9 @@
 use super::arithmetic::{Arithmetic, contract, contract_add, dot};
 use super::dispatch::{self, Job};
 use super::factors::FactorsView;
-use super::inner::{Padded, has_inner, inner_rows};
-use super::rows::Rows;
+use super::inner::{Padded, PerFibre};
+use super::packed::Packed;
+use super::rows::{Rows, packed_rows};
 use super::step_inner::StepInner;
 use super::sums::StepSums;
 use super::walk::{Pass, walk};
@@ -25,29 +26,21 @@ use std::ops::Range;
 ///
 /// # Panics
 ///
-/// Where block, point and direction differ in shape.
-pub fn step(
-    block: &BlockView<'_>,
-    point: &FactorsView<'_>,
-    direction: &FactorsView<'_>,
-    sums: &mut StepSums,
-    workspace: &mut Workspace,
-) {
-    let ranks = point.ranks();
+/// Where block and factors differ in order, or no direction was packed with the point.
+pub fn step(block: &BlockView<'_>, line: &Packed<'_>, sums: &mut StepSums, workspace: &mut Workspace) {
+    let ranks = line.factors().ranks();
     assert_eq!(block.order, ranks.len(), "block and factors have the same order");
-    point.assert_same_shape(direction);
     workspace.contracted.resize(ranks, 1);
     workspace.changed.resize(ranks, 1);
-    workspace.decoded.prepare(block);
+    workspace.decoded.prepare(block, line);
     sums.entries += block.entries as u64;
-    dispatch::run(Task { block, point, direction, sums, workspace });
+    dispatch::run(Task { block, line, sums, workspace });
 }
 
 /// All that the kernel works on.
 struct Task<'t> {
     block: &'t BlockView<'t>,
-    point: &'t FactorsView<'t>,
-    direction: &'t FactorsView<'t>,
+    line: &'t Packed<'t>,
     sums: &'t mut StepSums,
     workspace: &'t mut Workspace,
 }
@@ -55,12 +48,13 @@ struct Task<'t> {
 impl Job for Task<'_> {
     #[inline(always)]
     fn run<M: Arithmetic>(self) {
-        let Task { block, point, direction, sums, workspace } = self;
-        let Workspace { contracted, changed, decoded, padded, .. } = workspace;
+        let Task { block, line, sums, workspace } = self;
+        let Workspace { contracted, changed, decoded, padded, fibres, .. } = workspace;
+        let (point, direction) = (line.factors(), line.direction());
         let nodes = Nodes::<M> { point, direction, contracted, changed, arithmetic: PhantomData };
-        if has_inner(point.ranks()) {
-            let (rows, changes) = (inner_rows(point), inner_rows(direction));
-            let mut pass = Inner { block, rows, changes, nodes, sums, decoded, padded };
+        if line.width() > 0 {
+            let (width, rows) = (line.width(), packed_rows(line));
+            let mut pass = Inner { block, width, rows, nodes, sums, decoded, padded, fibres };
             walk(block, block.order - 2, &mut pass);
         } else {
             walk(block, block.order - 1, &mut AnyRank { block, nodes, sums });
@@ -89,15 +83,16 @@ impl<M: Arithmetic> Nodes<'_, M> {
     }
 }
 
-/// The two last levels by kernels for their ranks.
+/// The two last levels by kernels for their width.
 struct Inner<'t, M> {
     block: &'t BlockView<'t>,
+    width: usize,
     rows: [Rows<'t>; 2],
-    changes: [Rows<'t>; 2],
     nodes: Nodes<'t, M>,
     sums: &'t mut StepSums,
     decoded: &'t mut Decoded,
     padded: &'t mut [Padded; 3],
+    fibres: &'t mut [PerFibre; 2],
 }
 
 impl<M: Arithmetic> Pass for Inner<'_, M> {
@@ -110,15 +105,17 @@ impl<M: Arithmetic> Pass for Inner<'_, M> {
     fn run(&mut self, nodes: Range<usize>) {
         let first = self.block.order - 2;
         let Nodes { point, direction, contracted, changed, .. } = &self.nodes;
-        dispatch::run_for_rank(
-            self.rows[1].rank(),
+        let ranks = point.ranks();
+        dispatch::run_for_width(
+            self.width,
             StepInner {
                 columns: self.decoded.decode(self.block, nodes),
                 contracted: contracted.get(point.core(), first),
                 changed: changed.get(direction.core(), first),
+                ranks: [ranks[first], ranks[first + 1]],
                 rows: self.rows,
                 padded: self.padded,
-                changes: self.changes,
+                fibres: self.fibres,
                 sums: self.sums,
             },
         );

@@ -1,11 +1,14 @@
 //! The linearised change on the two last levels.
 //!
 //! With the contracted core C, its derivative dC, the rows u, v of an entry and their changes
-//! xi_u, xi_v: s = C^T u, ds = dC^T u + C^T xi_u, X = s . v and L = ds . v + s . xi_v.
+//! xi_u, xi_v: s = C^T u, ds = dC^T u + C^T xi_u, X = s . v and L = ds . v + s . xi_v. A row and its
+//! change lie side by side.
+
+#![allow(unsafe_code)]
 
 use super::dispatch::RankJob;
-use super::inner::{Columns, Padded, TOGETHER, four_from};
-use super::rows::{RowVectors, Rows};
+use super::inner::{Columns, FIBRES, Padded, Parts, PerFibre, TOGETHER, four_from};
+use super::rows::Rows;
 use super::sums::StepSums;
 use super::vector::{Four, Vector, dots};
 
@@ -16,47 +19,33 @@ pub(super) struct StepInner<'b> {
     pub(super) contracted: &'b [f64],
     /// Its derivative.
     pub(super) changed: &'b [f64],
+    pub(super) ranks: [usize; 2],
+    /// Rows with their changes.
     pub(super) rows: [Rows<'b>; 2],
     pub(super) padded: &'b mut [Padded; 3],
-    /// The rows of the direction.
-    pub(super) changes: [Rows<'b>; 2],
+    pub(super) fibres: &'b mut [PerFibre; 2],
     pub(super) sums: &'b mut StepSums,
 }
 
 impl RankJob for StepInner<'_> {
     #[inline(always)]
     fn run<V: Vector>(self) {
-        let Columns { entries, ids1, ids2, values, .. } = self.columns;
         let [matrix, changed, _] = self.padded;
-        matrix.set_rows(self.contracted, self.rows[1].rank());
-        changed.set_rows(self.changed, self.rows[1].rank());
+        matrix.set_rows::<V>(self.contracted, self.ranks);
+        changed.set_rows::<V>(self.changed, self.ranks);
+        let zero = V::Four::splat(0.0);
         let mut line = Line::<V> {
             matrix,
             changed,
+            rank: self.ranks[0],
             rows: self.rows,
-            changes: self.changes,
-            vectors: self.rows[1].as_vectors(),
-            change_vectors: self.changes[1].as_vectors(),
-            residual_change: V::Four::splat(0.0),
-            change_change: V::Four::splat(0.0),
-            squares: V::Four::splat(0.0),
+            residual_change: zero,
+            change_change: zero,
+            squares: zero,
         };
-        if self.columns.ends.is_some() {
-            for (id1, fibre) in self.columns.fibres() {
-                let ([s], [ds]) = line.products([id1]);
-                for start in fibre.clone().step_by(TOGETHER) {
-                    line.prefetch(1, ids2, start);
-                    let (id2, values) = (four_from(ids2, start), four_from(values, start));
-                    line.add(&[s; 4], &[ds; 4], id2, values, fibre.end - start);
-                }
-            }
-        } else {
-            for start in (0..entries).step_by(TOGETHER) {
-                line.prefetch(0, ids1, start);
-                line.prefetch(1, ids2, start);
-                let (s, ds) = line.four_products(four_from(ids1, start));
-                line.add(&s, &ds, four_from(ids2, start), four_from(values, start), entries - start);
-            }
+        match self.columns.ends {
+            Some(ends) => line.fibres(&self.columns, ends, self.fibres),
+            None => line.flat(&self.columns),
         }
         self.sums.residual_change += line.residual_change.sum();
         self.sums.change_change += line.change_change.sum();
@@ -69,41 +58,105 @@ struct Line<'b, V: Vector> {
     matrix: &'b Padded,
     /// The rows of dC.
     changed: &'b Padded,
+    /// r_1.
+    rank: usize,
     rows: [Rows<'b>; 2],
-    changes: [Rows<'b>; 2],
-    /// The last level of `rows` and `changes`.
-    vectors: RowVectors<'b, V>,
-    change_vectors: RowVectors<'b, V>,
     /// The sums, each in four parts.
     residual_change: V::Four,
     change_change: V::Four,
     squares: V::Four,
 }
 
+// SAFETY, for all blocks below: columns and rows belong to the same block and the same packed line
+// (`step` puts them together), so offsets are those of rows; rows are twice as wide as V, and the rows
+// of padded matrices at least as wide.
 impl<V: Vector> Line<'_, V> {
     #[inline(always)]
-    fn prefetch(&self, level: usize, ids: &[u32], entry: usize) {
-        self.rows[level].prefetch(ids, entry);
-        self.changes[level].prefetch(ids, entry);
+    fn flat(&mut self, columns: &Columns<'_>) {
+        let Columns { entries, offsets1, offsets2, values, .. } = *columns;
+        for start in (0..entries).step_by(TOGETHER) {
+            self.rows[0].prefetch(offsets1, start);
+            self.rows[1].prefetch(offsets2, start);
+            let (s, ds) = self.four_products(four_from(offsets1, start));
+            // SAFETY: see above.
+            unsafe {
+                let at = self.rows[1].four(four_from(offsets2, start));
+                let v = [V::load(at[0]), V::load(at[1]), V::load(at[2]), V::load(at[3])];
+                let e = dots(&s, &v).sub(Four::new(four_from(values, start))).first(entries - start);
+                let mut changes = [V::Four::splat(0.0); 4];
+                for n in 0..TOGETHER {
+                    changes[n] = ds[n].fma(v[n], s[n].mul(V::load(at[n].add(V::LANES)))).fold();
+                }
+                self.add(e, Four::sums(changes).first(entries - start));
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn fibres(&mut self, columns: &Columns<'_>, ends: &[u16], [s, ds]: &mut [PerFibre; 2]) {
+        let mut from = 0;
+        for (batch, ends) in ends.chunks(FIBRES).enumerate() {
+            for n in (0..ends.len()).step_by(TOGETHER) {
+                let (products, changes) = self.four_products(four_from(columns.offsets1, batch * FIBRES + n));
+                for k in 0..TOGETHER {
+                    s.set(n + k, products[k]);
+                    ds.set(n + k, changes[k]);
+                }
+            }
+            for (fibre, &end) in ends.iter().enumerate() {
+                let end = usize::from(end) - columns.start;
+                // SAFETY: see above.
+                let (s, ds) = unsafe { (Parts::<V>::load(s.at(fibre)), Parts::<V>::load(ds.at(fibre))) };
+                for start in (from..end).step_by(TOGETHER) {
+                    // The last four may reach into the next fibre, whose entries have no weight here.
+                    self.four(columns, start, end - start, &s, &ds);
+                }
+                from = end;
+            }
+        }
+    }
+
+    /// Four entries of a fibre, of which only the first `count` have weight.
+    #[inline(always)]
+    fn four(&mut self, columns: &Columns<'_>, start: usize, count: usize, s: &Parts<V>, ds: &Parts<V>) {
+        self.rows[1].prefetch(columns.offsets2, start);
+        // SAFETY: see above.
+        unsafe {
+            let at = self.rows[1].four(four_from(columns.offsets2, start));
+            let zero = V::Four::splat(0.0);
+            let (mut products, mut changes) = ([zero; 4], [zero; 4]);
+            for n in 0..TOGETHER {
+                products[n] = s.dot(at[n]);
+                changes[n] = ds.dot_add(at[n], s.dot(at[n].add(V::LANES)));
+            }
+            let e = Four::sums(products).sub(Four::new(four_from(columns.values, start)));
+            self.add(e.first(count), Four::sums(changes).first(count));
+        }
+    }
+
+    #[inline(always)]
+    fn add(&mut self, e: V::Four, l: V::Four) {
+        self.residual_change = e.fma(l, self.residual_change);
+        self.change_change = l.fma(l, self.change_change);
+        self.squares = e.fma(e, self.squares);
     }
 
     /// s = C^T u and ds = dC^T u + C^T xi_u for several rows.
     #[inline(always)]
-    fn products<const N: usize>(&self, ids1: [u32; N]) -> ([V; N], [V; N]) {
-        let rank = self.rows[0].rank();
-        let (mut u, mut xi): ([&[f64]; N], [&[f64]; N]) = ([&[]; N], [&[]; N]);
-        for n in 0..N {
-            u[n] = &self.rows[0].row(ids1[n])[..rank];
-            xi[n] = &self.changes[0].row(ids1[n])[..rank];
-        }
+    fn products<const N: usize>(&self, offsets1: [u32; N]) -> ([V; N], [V; N]) {
         let (mut s, mut ds) = ([V::splat(0.0); N], [V::splat(0.0); N]);
-        for a in 0..rank {
-            let (row, changed) = (V::load(&self.matrix.0[a]), V::load(&self.changed.0[a]));
-            for n in 0..N {
-                let x = V::splat(u[n][a]);
-                s[n] = x.fma(row, s[n]);
-                ds[n] = x.fma(changed, ds[n]);
-                ds[n] = V::splat(xi[n][a]).fma(row, ds[n]);
+        for a in 0..self.rank {
+            // SAFETY: see above.
+            unsafe {
+                let row = V::load(self.matrix.0.as_ptr().add(a).cast());
+                let changed = V::load(self.changed.0.as_ptr().add(a).cast());
+                for n in 0..N {
+                    let u = self.rows[0].at(offsets1[n]).add(a);
+                    let x = V::splat(*u);
+                    s[n] = x.fma(row, s[n]);
+                    ds[n] = x.fma(changed, ds[n]);
+                    ds[n] = V::splat(*u.add(V::LANES)).fma(row, ds[n]);
+                }
             }
         }
         (s, ds)
@@ -111,10 +164,10 @@ impl<V: Vector> Line<'_, V> {
 
     /// The products for four rows, as many at a time as registers suffice for.
     #[inline(always)]
-    fn four_products(&self, ids1: [u32; 4]) -> ([V; 4], [V; 4]) {
-        let [a, b, c, d] = ids1;
+    fn four_products(&self, offsets1: [u32; 4]) -> ([V; 4], [V; 4]) {
+        let [a, b, c, d] = offsets1;
         if 8 * V::REGISTERS <= V::HELD {
-            self.products(ids1)
+            self.products(offsets1)
         } else if 4 * V::REGISTERS <= V::HELD {
             let ([s0, s1], [ds0, ds1]) = self.products([a, b]);
             let ([s2, s3], [ds2, ds3]) = self.products([c, d]);
@@ -126,21 +179,5 @@ impl<V: Vector> Line<'_, V> {
             let ([s3], [ds3]) = self.products([d]);
             ([s0, s1, s2, s3], [ds0, ds1, ds2, ds3])
         }
-    }
-
-    /// Four entries, of which only the first `count` have weight.
-    #[inline(always)]
-    fn add(&mut self, s: &[V; 4], ds: &[V; 4], id2: [u32; 4], values: [f64; 4], count: usize) {
-        let v = self.vectors.four(&id2);
-        let xi = self.change_vectors.four(&id2);
-        let e = dots(s, &v).sub(V::Four::load(&values)).first(count);
-        let mut changes = [V::Four::splat(0.0); 4];
-        for n in 0..4 {
-            changes[n] = ds[n].fma(v[n], s[n].mul(xi[n])).fold();
-        }
-        let l = V::Four::sums(changes).first(count);
-        self.residual_change = e.fma(l, self.residual_change);
-        self.change_change = l.fma(l, self.change_change);
-        self.squares = e.fma(e, self.squares);
     }
 }

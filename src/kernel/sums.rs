@@ -1,8 +1,83 @@
 //! What the kernels add up: partial sums that a lane keeps over many blocks.
 
-use super::dispatch::MAX_RANK;
+#![allow(unsafe_code)]
+
+use super::packed::{Lines, width};
+use super::vector::{Four, Single, Vector};
 use crate::{MAX_ORDER, MIN_ORDER};
 use std::ops::Range;
+
+/// In what the sums of gradient rows are kept.
+///
+/// Only residuals suffer from cancellation. They are in double precision either way, and so are cost,
+/// step sums and the core's gradient.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Precision {
+    /// Single precision for the rows of the two last levels, which are added to for every entry.
+    #[default]
+    Mixed,
+    /// Double precision for everything.
+    F64,
+}
+
+/// A number that gradient rows are summed up in.
+pub(super) trait Number: bytemuck::Pod {
+    /// A row of it.
+    type Row<V: Vector>: Copy;
+    /// 1.
+    const ONE: Self;
+    /// Rounds four numbers.
+    fn four<F: Four>(x: F) -> [Self; 4];
+    /// Rounds a row.
+    fn row<V: Vector>(x: V) -> Self::Row<V>;
+    /// Adds a x to the row at `to`.
+    ///
+    /// # Safety
+    ///
+    /// `V::LANES` numbers can be read and written there.
+    unsafe fn add<V: Vector>(to: *mut Self, a: Self, x: Self::Row<V>);
+}
+
+impl Number for f64 {
+    type Row<V: Vector> = V;
+    const ONE: f64 = 1.0;
+    #[inline(always)]
+    fn four<F: Four>(x: F) -> [f64; 4] {
+        x.array()
+    }
+    #[inline(always)]
+    fn row<V: Vector>(x: V) -> V {
+        x
+    }
+    #[inline(always)]
+    unsafe fn add<V: Vector>(to: *mut f64, a: f64, x: V) {
+        // SAFETY: as the caller promises.
+        unsafe { V::splat(a).fma(x, V::load(to)).store(to) }
+    }
+}
+
+impl Number for f32 {
+    type Row<V: Vector> = V::Single;
+    const ONE: f32 = 1.0;
+    #[inline(always)]
+    fn four<F: Four>(x: F) -> [f32; 4] {
+        const { assert!(F::LANES == 4) };
+        let mut four = [0.0; 4];
+        // SAFETY: there is room for four numbers.
+        unsafe { x.single().store(four.as_mut_ptr()) };
+        four
+    }
+    #[inline(always)]
+    fn row<V: Vector>(x: V) -> V::Single {
+        x.single()
+    }
+    #[inline(always)]
+    unsafe fn add<V: Vector>(to: *mut f32, a: f32, x: V::Single) {
+        // SAFETY: as the caller promises.
+        unsafe { V::Single::splat(a).fma(x, V::Single::load(to)).store(to) }
+    }
+}
 
 /// The sums of one level's gradient rows.
 #[derive(Debug, Clone)]
@@ -10,25 +85,63 @@ pub(super) struct RowSums {
     /// The index that the first row stands for.
     pub(super) first: usize,
     pub(super) rank: usize,
-    /// The rows, row-major, and [`MAX_RANK`] numbers behind them, because kernels write whole
-    /// vectors.
-    pub(super) data: Vec<f64>,
+    /// From row to row: the rank, or the width of packed rows.
+    pub(super) stride: usize,
+    count: usize,
+    /// Whether numbers are f32.
+    pub(super) single: bool,
+    numbers: Lines,
 }
 
 impl RowSums {
-    fn new(range: Range<usize>, rank: usize) -> Self {
-        RowSums { first: range.start, rank, data: vec![0.0; range.len() * rank + MAX_RANK] }
+    fn new(range: Range<usize>, rank: usize, stride: usize, single: bool) -> Self {
+        let (first, count) = (range.start, range.len());
+        let mut numbers = Lines::default();
+        if single {
+            numbers.resize::<f32>(count * stride);
+        } else {
+            numbers.resize::<f64>(count * stride);
+        }
+        RowSums { first, rank, stride, count, single, numbers }
     }
 
-    fn rows(&self) -> &[f64] {
-        &self.data[..self.data.len() - MAX_RANK]
+    /// All numbers, with their padding.
+    fn numbers<N: bytemuck::Pod>(&self) -> &[N] {
+        assert_eq!(self.single, size_of::<N>() == size_of::<f32>());
+        &self.numbers.numbers()[..self.count * self.stride]
     }
 
-    /// The row of `index`, to add to.
+    /// All numbers, with their padding.
+    pub(super) fn numbers_mut<N: bytemuck::Pod>(&mut self) -> &mut [N] {
+        assert_eq!(self.single, size_of::<N>() == size_of::<f32>());
+        &mut self.numbers.numbers_mut()[..self.count * self.stride]
+    }
+
+    /// The row of `index`, to add to; for sums in double precision.
     #[inline(always)]
     pub(super) fn row_mut(&mut self, index: usize) -> &mut [f64] {
-        let rank = self.rank;
-        &mut self.data[(index - self.first) * rank..][..rank]
+        assert!(!self.single, "a row in double precision");
+        &mut self.numbers.numbers_mut()[(index - self.first) * self.stride..][..self.rank]
+    }
+
+    /// Adds the rows of the indices from `first` on to dense rows in `to`.
+    fn add_to(&self, first: usize, to: &mut [f64]) {
+        let last = first + to.len() / self.rank;
+        let (low, high) = (first.max(self.first), last.min(self.first + self.count));
+        if low >= high {
+            return;
+        }
+        let to = to[(low - first) * self.rank..(high - first) * self.rank].chunks_exact_mut(self.rank);
+        let from = (low - self.first) * self.stride..(high - self.first) * self.stride;
+        if self.single {
+            for (to, from) in to.zip(self.numbers::<f32>()[from].chunks_exact(self.stride)) {
+                to.iter_mut().zip(from).for_each(|(to, &from)| *to += f64::from(from));
+            }
+        } else {
+            for (to, from) in to.zip(self.numbers::<f64>()[from].chunks_exact(self.stride)) {
+                to.iter_mut().zip(from).for_each(|(to, &from)| *to += from);
+            }
+        }
     }
 }
 
@@ -56,15 +169,19 @@ impl GradientSums {
     /// # Panics
     ///
     /// Where the shapes do not fit together.
-    pub fn new(dims: &[usize], ranks: &[usize], slices: Range<usize>) -> Self {
+    pub fn new(dims: &[usize], ranks: &[usize], slices: Range<usize>, precision: Precision) -> Self {
         let order = dims.len();
         assert!((MIN_ORDER..=MAX_ORDER).contains(&order), "order {order} is not supported");
         assert_eq!(ranks.len(), order, "as many ranks as dimensions");
         assert!(slices.start <= slices.end && slices.end <= dims[0], "slices {slices:?} exist");
+        let packed = width(ranks, dims);
         let rows = (dims.iter().zip(ranks).enumerate())
             .map(|(level, (&n, &rank))| {
                 let range = if level == 0 { slices.clone() } else { 0..n };
-                RowSums::new(range, rank)
+                match packed.filter(|_| level + 2 >= order) {
+                    Some(width) => RowSums::new(range, rank, width, precision == Precision::Mixed),
+                    None => RowSums::new(range, rank, rank, false),
+                }
             })
             .collect();
         let core = vec![0.0; ranks.iter().product()];
@@ -77,7 +194,8 @@ impl GradientSums {
         self.entries = 0;
         self.core.fill(0.0);
         for rows in &mut self.rows {
-            rows.data.fill(0.0);
+            // All bits zero is the number zero, in either precision.
+            rows.numbers.numbers_mut::<u64>().fill(0);
         }
     }
 
@@ -99,33 +217,35 @@ impl GradientSums {
     /// The indices whose rows this holds of a level: all of them but on level 0.
     pub fn range(&self, level: usize) -> Range<usize> {
         let rows = &self.rows[level];
-        rows.first..rows.first + rows.rows().len() / rows.rank
+        rows.first..rows.first + rows.count
+    }
+
+    /// Adds the gradient rows of a level to `to`, the dense rows of the indices from `first` on.
+    pub fn add_rows(&self, level: usize, first: usize, to: &mut [f64]) {
+        self.rows[level].add_to(first, to);
     }
 
     /// The gradient rows of the indices in [`range`](Self::range) of a level, row-major.
-    pub fn rows(&self, level: usize) -> &[f64] {
-        self.rows[level].rows()
+    pub fn rows(&self, level: usize) -> Vec<f64> {
+        let mut rows = vec![0.0; self.range(level).len() * self.rows[level].rank];
+        self.add_rows(level, self.range(level).start, &mut rows);
+        rows
     }
 
-    /// Adds the sums of other entries, whose slices must lie within those of `self`.
-    ///
-    /// # Panics
-    ///
-    /// Where they do not, or the shapes differ.
-    pub fn add(&mut self, other: &GradientSums) {
-        let add = |to: &mut [f64], from: &[f64]| {
-            assert_eq!(to.len(), from.len(), "sums have the same shape");
-            to.iter_mut().zip(from).for_each(|(to, from)| *to += from);
-        };
-        self.squares += other.squares;
-        self.entries += other.entries;
-        add(&mut self.core, &other.core);
-        for (to, from) in self.rows.iter_mut().zip(&other.rows) {
-            let start = (from.first.checked_sub(to.first)).expect("the slices lie within") * to.rank;
-            let from = from.rows();
-            let end = to.rows().len();
-            add(&mut to.data[..end][start..][..from.len()], from);
+    /// The bytes that the sums of one lane take: `slices` rows of level 0 and all of the others.
+    pub fn bytes(dims: &[usize], ranks: &[usize], slices: usize, precision: Precision) -> u64 {
+        let packed = width(ranks, dims);
+        let mut bytes = ranks.iter().product::<usize>() * size_of::<f64>();
+        for (level, (&n, &rank)) in dims.iter().zip(ranks).enumerate() {
+            let count = if level == 0 { slices } else { n };
+            bytes += count
+                * match packed.filter(|_| level + 2 >= dims.len()) {
+                    Some(width) if precision == Precision::Mixed => width * size_of::<f32>(),
+                    Some(width) => width * size_of::<f64>(),
+                    None => rank * size_of::<f64>(),
+                };
         }
+        bytes as u64
     }
 }
 

@@ -1,6 +1,9 @@
 //! Scratch memory of a lane: grown by the first blocks, then used again and again.
 
-use super::inner::{Columns, Padded, TOGETHER};
+use super::arithmetic::Arithmetic;
+use super::dispatch::{self, Job};
+use super::inner::{Columns, Padded, PerFibre, TOGETHER};
+use super::packed::Packed;
 use super::walk::children;
 use crate::MAX_ORDER;
 use crate::shard::{BlockView, Ids, Values};
@@ -20,6 +23,8 @@ pub struct Workspace {
     pub(super) decoded: Decoded,
     /// The contracted core and what else the kernels of the last levels need of its shape.
     pub(super) padded: [Padded; 3],
+    /// What they need per fibre.
+    pub(super) fibres: [PerFibre; 2],
 }
 
 impl Workspace {
@@ -84,33 +89,50 @@ impl Stack {
     }
 }
 
-/// Columns of a block with their encodings undone, a slice at a time: short enough for the first
-/// cache, long enough that the choice of the encoding is made once for many entries.
+/// How many entries are decoded at once, at least: short enough for the first cache, long enough that
+/// what is done once for many entries costs nothing.
+const WINDOW: usize = 1024;
+
+/// Columns of a block with their encodings undone and ids turned into offsets of packed rows, some
+/// slices at a time.
 #[derive(Debug)]
 pub(super) struct Decoded {
-    ids: [Vec<u32>; 2],
+    /// Of which nodes of the level before the last, and of which entries.
+    nodes: Range<usize>,
+    entries: Range<usize>,
+    offsets: [Vec<u32>; 2],
     values: Vec<f64>,
     /// What a code stands for: for every u8, so that no code needs a check.
     table: [f64; 256],
+    stride: u32,
+    /// The number of rows of the two last levels.
+    counts: [usize; 2],
 }
 
 impl Default for Decoded {
     fn default() -> Self {
-        Decoded { ids: [vec![], vec![]], values: vec![], table: [0.0; 256] }
+        Decoded {
+            nodes: 0..0,
+            entries: 0..0,
+            offsets: [vec![], vec![]],
+            values: vec![],
+            table: [0.0; 256],
+            stride: 0,
+            counts: [0; 2],
+        }
     }
 }
 
 impl Decoded {
-    /// Makes room for any part of `block` and takes over its table of values.
-    pub(super) fn prepare(&mut self, block: &BlockView<'_>) {
+    /// Forgets what was decoded and takes over a block's table of values; offsets will be those of
+    /// rows in `packed`.
+    pub(super) fn prepare(&mut self, block: &BlockView<'_>, packed: &Packed<'_>) {
         if let Values::Codes { table, .. } = block.values {
             self.table[..table.len()].copy_from_slice(table);
         }
-        let room = block.entries + TOGETHER;
-        for ids in &mut self.ids {
-            ids.resize(ids.len().max(room), 0);
-        }
-        self.values.resize(self.values.len().max(room), 0.0);
+        (self.nodes, self.entries) = (0..0, 0..0);
+        self.stride = packed.stride() as u32;
+        self.counts = packed.levels().map(|rows| rows.len().checked_div(packed.stride()).unwrap_or(0));
     }
 
     /// The columns below the nodes `nodes` of the level before the last.
@@ -123,43 +145,100 @@ impl Decoded {
         } else {
             nodes.clone()
         };
-        let [ids1, ids2] = &mut self.ids;
-        let ids1 = &mut ids1[..nodes.len() + TOGETHER];
-        let ids2 = &mut ids2[..entries.len() + TOGETHER];
-        let values = &mut self.values[..entries.len() + TOGETHER];
-        let (start, count) = (entries.start, entries.len());
-        copy_ids(&block.ids[level], nodes.clone(), ids1);
-        copy_ids(&block.ids[level + 1], entries.clone(), ids2);
-        match block.values {
-            Values::Codes { codes, .. } => {
-                for (to, &code) in values.iter_mut().zip(&codes[entries]) {
-                    *to = self.table[usize::from(code)];
-                }
-            }
-            Values::F32(from) => {
-                for (to, &from) in values.iter_mut().zip(&from[entries]) {
-                    *to = f64::from(from);
-                }
-            }
-            Values::F64(from) => values[..count].copy_from_slice(&from[entries]),
+        if nodes.start < self.nodes.start || self.nodes.end < nodes.end {
+            self.refill(block, nodes.clone(), entries.clone(), in_fibres);
         }
-        values[count..].fill(0.0);
-        let ends = in_fibres.then(|| &block.ends[level][nodes]);
-        Columns { entries: count, ids1, ids2, values, ends, start }
+        let [offsets1, offsets2] = &self.offsets;
+        let (node, entry) = (nodes.start - self.nodes.start, entries.start - self.entries.start);
+        Columns {
+            entries: entries.len(),
+            offsets1: &offsets1[node..node + nodes.len() + TOGETHER],
+            offsets2: &offsets2[entry..entry + entries.len() + TOGETHER],
+            values: &self.values[entry..entry + entries.len() + TOGETHER],
+            ends: in_fibres.then(|| &block.ends[level][nodes]),
+            start: entries.start,
+        }
+    }
+
+    /// Decodes these nodes and entries, and those after them if they are few.
+    #[inline(always)]
+    fn refill(&mut self, block: &BlockView<'_>, nodes: Range<usize>, entries: Range<usize>, in_fibres: bool) {
+        let level = block.order - 2;
+        let enough = entries.end.max(entries.start + WINDOW).min(block.entries);
+        let (last_node, last_entry) = if in_fibres {
+            // The last fibre that ends within the window.
+            let ends = &block.ends[level][nodes.end..];
+            let last = nodes.end + ends.partition_point(|&end| usize::from(end) <= enough);
+            (last, usize::from(block.ends[level][last - 1]))
+        } else {
+            (enough.max(nodes.end), enough.max(entries.end))
+        };
+        self.nodes = nodes.start..last_node;
+        self.entries = entries.start..last_entry;
+        dispatch::run(Refill { block, decoded: self });
     }
 }
 
-/// Decodes ids, and repeats the last one behind them.
+/// Decodes a window of a block.
+struct Refill<'t> {
+    block: &'t BlockView<'t>,
+    decoded: &'t mut Decoded,
+}
+
+impl Job for Refill<'_> {
+    #[inline(always)]
+    fn run<M: Arithmetic>(self) {
+        let Refill { block, decoded } = self;
+        let level = block.order - 2;
+        let Decoded { nodes, entries, offsets: [offsets1, offsets2], values, table, stride, counts } =
+            decoded;
+        copy_offsets(&block.ids[level], nodes.clone(), *stride, counts[0], offsets1);
+        copy_offsets(&block.ids[level + 1], entries.clone(), *stride, counts[1], offsets2);
+        values.resize(values.len().max(entries.len() + TOGETHER), 0.0);
+        let (values, behind) = values.split_at_mut(entries.len());
+        behind[..TOGETHER].fill(0.0);
+        match block.values {
+            Values::Codes { codes, .. } => {
+                for (to, &code) in values.iter_mut().zip(&codes[entries.clone()]) {
+                    *to = table[usize::from(code)];
+                }
+            }
+            Values::F32(from) => {
+                for (to, &from) in values.iter_mut().zip(&from[entries.clone()]) {
+                    *to = f64::from(from);
+                }
+            }
+            Values::F64(from) => values.copy_from_slice(&from[entries.clone()]),
+        }
+    }
+}
+
+/// Turns ids into offsets of rows, all of which exist, and repeats the last one behind them.
+///
+/// # Panics
+///
+/// Where there is no such row: kernels read at these offsets without a further look.
 #[inline(always)]
-fn copy_ids(ids: &Ids<'_>, nodes: Range<usize>, to: &mut [u32]) {
+fn copy_offsets(ids: &Ids<'_>, nodes: Range<usize>, stride: u32, rows: usize, to: &mut Vec<u32>) {
+    let room = nodes.len() + TOGETHER;
+    to.resize(to.len().max(room), 0);
     let (to, behind) = to.split_at_mut(nodes.len());
+    let mut largest = 0;
     match ids {
         Ids::U16 { base, ids } => {
             for (to, &id) in to.iter_mut().zip(&ids[nodes]) {
-                *to = base + u32::from(id);
+                let id = base + u32::from(id);
+                largest = largest.max(id);
+                *to = id.wrapping_mul(stride);
             }
         }
-        Ids::U32(ids) => to.copy_from_slice(&ids[nodes]),
+        Ids::U32(ids) => {
+            for (to, &id) in to.iter_mut().zip(&ids[nodes]) {
+                largest = largest.max(id);
+                *to = id.wrapping_mul(stride);
+            }
+        }
     }
-    behind.fill(to.last().copied().unwrap_or(0));
+    assert!(to.is_empty() || (largest as usize) < rows, "index {largest} is one of {rows} rows");
+    behind[..TOGETHER].fill(to.last().copied().unwrap_or(0));
 }

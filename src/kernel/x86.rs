@@ -2,7 +2,7 @@
 
 #![allow(unsafe_code)]
 
-use super::vector::{Four, Vector};
+use super::vector::{Four, Single, Vector};
 use std::arch::x86_64::*;
 
 /// Four numbers; needs AVX2 and FMA.
@@ -13,54 +13,35 @@ pub(super) struct Wide4(__m256d);
 #[derive(Clone, Copy)]
 pub(super) struct Wide8(__m512d);
 
-/// A mask of the first `count` of four lanes; of all from four on.
-#[inline(always)]
-fn first_lanes(count: usize) -> __m256i {
-    const LANES: [i64; 8] = [-1, -1, -1, -1, 0, 0, 0, 0];
-    let from: &[i64; 4] = LANES[4 - count.min(4)..].first_chunk().expect("four at least");
-    // SAFETY: called for a `Wide4` only, so dispatch detected AVX2; four numbers are there.
-    unsafe { _mm256_loadu_si256(from.as_ptr().cast()) }
-}
+/// Four numbers in single precision; needs AVX2 and FMA.
+#[derive(Clone, Copy)]
+pub(super) struct Single4(__m128);
+
+/// Eight numbers in single precision; needs AVX2 and FMA.
+#[derive(Clone, Copy)]
+pub(super) struct Single8(__m256);
 
 impl Vector for Wide4 {
     const LANES: usize = 4;
-    const FIRST: usize = 0;
     const REGISTERS: usize = 1;
     const HELD: usize = 12; // of 16
     type Four = Self;
-    type Mask = __m256i;
+    type Single = Single4;
 
-    #[inline(always)]
-    fn mask(rank: usize) -> __m256i {
-        first_lanes(rank)
-    }
-    #[inline(always)]
-    unsafe fn load_row(from: *const f64, mask: __m256i) -> Self {
-        // SAFETY: as in `splat`; only the mask's numbers are read, which the caller promises.
-        unsafe { Wide4(_mm256_maskload_pd(from, mask)) }
-    }
-    #[inline(always)]
-    unsafe fn add_to_row(self, a: f64, to: *mut f64, _: __m256i) {
-        // SAFETY: as in `splat`; the caller promises four numbers. (On Zen a masked store takes 20
-        // times as long as this one.)
-        unsafe { _mm256_storeu_pd(to, _mm256_fmadd_pd(_mm256_set1_pd(a), self.0, _mm256_loadu_pd(to))) }
-    }
     #[inline(always)]
     fn splat(x: f64) -> Self {
         // SAFETY: dispatch detected AVX2 and FMA before it named this type.
         unsafe { Wide4(_mm256_set1_pd(x)) }
     }
     #[inline(always)]
-    fn load(from: &[f64]) -> Self {
-        let from: &[f64; 4] = from.first_chunk().expect("a whole row");
-        // SAFETY: as in `splat`; four numbers are there, and need no alignment.
-        unsafe { Wide4(_mm256_loadu_pd(from.as_ptr())) }
+    unsafe fn load(from: *const f64) -> Self {
+        // SAFETY: as in `splat`; the caller promises four numbers, and they need no alignment.
+        unsafe { Wide4(_mm256_loadu_pd(from)) }
     }
     #[inline(always)]
-    fn store(self, to: &mut [f64]) {
-        let to: &mut [f64; 4] = to.first_chunk_mut().expect("a whole row");
-        // SAFETY: as in `splat`; there is room for four numbers, and they need no alignment.
-        unsafe { _mm256_storeu_pd(to.as_mut_ptr(), self.0) }
+    unsafe fn store(self, to: *mut f64) {
+        // SAFETY: as in `load`.
+        unsafe { _mm256_storeu_pd(to, self.0) }
     }
     #[inline(always)]
     fn mul(self, b: Self) -> Self {
@@ -76,9 +57,26 @@ impl Vector for Wide4 {
     fn fold(self) -> Self {
         self
     }
+    #[inline(always)]
+    fn single(self) -> Single4 {
+        // SAFETY: as in `splat`.
+        unsafe { Single4(_mm256_cvtpd_ps(self.0)) }
+    }
 }
 
 impl Four for Wide4 {
+    #[inline(always)]
+    fn new(numbers: [f64; 4]) -> Self {
+        // SAFETY: as in `splat`; four numbers are there.
+        unsafe { Wide4(_mm256_loadu_pd(numbers.as_ptr())) }
+    }
+    #[inline(always)]
+    fn array(self) -> [f64; 4] {
+        let mut array = [0.0; 4];
+        // SAFETY: as in `splat`; there is room for four numbers.
+        unsafe { _mm256_storeu_pd(array.as_mut_ptr(), self.0) };
+        array
+    }
     #[inline(always)]
     fn add(self, b: Self) -> Self {
         // SAFETY: as in `splat`.
@@ -96,8 +94,10 @@ impl Four for Wide4 {
     }
     #[inline(always)]
     fn first(self, count: usize) -> Self {
-        // SAFETY: as in `splat`.
-        unsafe { Wide4(_mm256_and_pd(self.0, _mm256_castsi256_pd(first_lanes(count)))) }
+        const LANES: [i64; 8] = [-1, -1, -1, -1, 0, 0, 0, 0];
+        let from: &[i64; 4] = LANES[4 - count.min(4)..].first_chunk().expect("four at least");
+        // SAFETY: as in `splat`; four numbers are there.
+        unsafe { Wide4(_mm256_and_pd(self.0, _mm256_loadu_pd(from.as_ptr().cast()))) }
     }
     #[inline(always)]
     fn sums(of: [Self; 4]) -> Self {
@@ -117,46 +117,25 @@ impl Four for Wide4 {
 
 impl Vector for Wide8 {
     const LANES: usize = 8;
-    const FIRST: usize = 0;
     const REGISTERS: usize = 1;
     const HELD: usize = 24; // of 32
     type Four = Wide4;
-    type Mask = __mmask8;
+    type Single = Single8;
 
-    #[inline(always)]
-    fn mask(rank: usize) -> __mmask8 {
-        ((1u16 << rank.min(8)) - 1) as __mmask8
-    }
-    #[inline(always)]
-    unsafe fn load_row(from: *const f64, mask: __mmask8) -> Self {
-        // SAFETY: as in `splat`; only the mask's numbers are read, which the caller promises.
-        unsafe { Wide8(_mm512_maskz_loadu_pd(mask, from)) }
-    }
-    #[inline(always)]
-    unsafe fn add_to_row(self, a: f64, to: *mut f64, mask: __mmask8) {
-        // SAFETY: as in `splat`; the caller promises eight numbers. (Masked, so that the next row can
-        // be read while this one is still being written.)
-        unsafe {
-            let row = _mm512_maskz_loadu_pd(mask, to);
-            _mm512_mask_storeu_pd(to, mask, _mm512_fmadd_pd(_mm512_set1_pd(a), self.0, row));
-        }
-    }
     #[inline(always)]
     fn splat(x: f64) -> Self {
         // SAFETY: dispatch detected AVX-512 F and VL before it named this type.
         unsafe { Wide8(_mm512_set1_pd(x)) }
     }
     #[inline(always)]
-    fn load(from: &[f64]) -> Self {
-        let from: &[f64; 8] = from.first_chunk().expect("a whole row");
-        // SAFETY: as in `splat`; eight numbers are there, and need no alignment.
-        unsafe { Wide8(_mm512_loadu_pd(from.as_ptr())) }
+    unsafe fn load(from: *const f64) -> Self {
+        // SAFETY: as in `splat`; the caller promises eight numbers, and they need no alignment.
+        unsafe { Wide8(_mm512_loadu_pd(from)) }
     }
     #[inline(always)]
-    fn store(self, to: &mut [f64]) {
-        let to: &mut [f64; 8] = to.first_chunk_mut().expect("a whole row");
-        // SAFETY: as in `splat`; there is room for eight numbers, and they need no alignment.
-        unsafe { _mm512_storeu_pd(to.as_mut_ptr(), self.0) }
+    unsafe fn store(self, to: *mut f64) {
+        // SAFETY: as in `load`.
+        unsafe { _mm512_storeu_pd(to, self.0) }
     }
     #[inline(always)]
     fn mul(self, b: Self) -> Self {
@@ -175,5 +154,56 @@ impl Vector for Wide8 {
             let low = _mm512_castpd512_pd256(self.0);
             Wide4(_mm256_add_pd(low, _mm512_extractf64x4_pd::<1>(self.0)))
         }
+    }
+    #[inline(always)]
+    fn single(self) -> Single8 {
+        // SAFETY: as in `splat`.
+        unsafe { Single8(_mm512_cvtpd_ps(self.0)) }
+    }
+}
+
+impl Single for Single4 {
+    #[inline(always)]
+    fn splat(x: f32) -> Self {
+        // SAFETY: dispatch detected AVX2 and FMA before it named this type.
+        unsafe { Single4(_mm_set1_ps(x)) }
+    }
+    #[inline(always)]
+    unsafe fn load(from: *const f32) -> Self {
+        // SAFETY: as in `splat`; the caller promises four numbers, and they need no alignment.
+        unsafe { Single4(_mm_loadu_ps(from)) }
+    }
+    #[inline(always)]
+    unsafe fn store(self, to: *mut f32) {
+        // SAFETY: as in `load`.
+        unsafe { _mm_storeu_ps(to, self.0) }
+    }
+    #[inline(always)]
+    fn fma(self, b: Self, c: Self) -> Self {
+        // SAFETY: as in `splat`.
+        unsafe { Single4(_mm_fmadd_ps(self.0, b.0, c.0)) }
+    }
+}
+
+impl Single for Single8 {
+    #[inline(always)]
+    fn splat(x: f32) -> Self {
+        // SAFETY: dispatch detected AVX2 and FMA before it named this type.
+        unsafe { Single8(_mm256_set1_ps(x)) }
+    }
+    #[inline(always)]
+    unsafe fn load(from: *const f32) -> Self {
+        // SAFETY: as in `splat`; the caller promises eight numbers, and they need no alignment.
+        unsafe { Single8(_mm256_loadu_ps(from)) }
+    }
+    #[inline(always)]
+    unsafe fn store(self, to: *mut f32) {
+        // SAFETY: as in `load`.
+        unsafe { _mm256_storeu_ps(to, self.0) }
+    }
+    #[inline(always)]
+    fn fma(self, b: Self, c: Self) -> Self {
+        // SAFETY: as in `splat`.
+        unsafe { Single8(_mm256_fmadd_ps(self.0, b.0, c.0)) }
     }
 }

@@ -11,6 +11,7 @@
 
 pub mod bias_fit;
 mod coordinates;
+mod needs;
 mod penalty;
 mod regularised;
 mod score;
@@ -18,7 +19,8 @@ mod streamed;
 mod targets;
 
 pub use coordinates::Coordinates;
+pub use needs::Needs;
 pub use penalty::{Penalty, PenaltyKind};
 pub use regularised::Regularised;
 pub use score::{Scored, Scoring, score};
-pub use streamed::{Needs, Streamed, UnseenRows, residuals};
+pub use streamed::{Streamed, UnseenRows, residuals};

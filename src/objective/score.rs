@@ -2,7 +2,7 @@
 
 use super::streamed::{Stored, UnseenRows, residuals};
 use crate::error::Result;
-use crate::kernel::{self, ResidualSums, Workspace};
+use crate::kernel::{self, Packing, ResidualSums, Workspace};
 use crate::manifold::Point;
 use crate::model::Biases;
 use crate::reduce::map_lanes;
@@ -57,7 +57,7 @@ pub fn score(
     scoring: &Scoring<'_>,
 ) -> Result<Scored> {
     if scoring.biases.is_none() && scoring.range.is_none() && !scoring.held.contains(&true) {
-        let all = residuals(stream, point, mode_order, unseen)?;
+        let all = residuals(stream, point, mode_order, unseen, &mut Packing::new())?;
         return Ok(Scored { all, fallback: ResidualSums::default() });
     }
     let stored = Stored::new(&point.core, mode_order);

@@ -1,15 +1,18 @@
 //! Joins stream, kernel and reduce: the cost over a dataset, its gradient, and the step sums.
 
+use super::needs::{Needs, in_levels};
 use super::targets::Targets;
 use crate::budget::{Budget, Reservation};
 use crate::error::{Error, Result};
-use crate::kernel::{self, FactorsView, GradientSums, LinePolynomial, ResidualSums, Unseen, Workspace};
+use crate::kernel::{
+    self, FactorsView, GradientSums, LinePolynomial, Packing, Precision, ResidualSums, Unseen, Workspace,
+};
 use crate::manifold::{Core, Point, Rows, Tangent};
 use crate::model::Biases;
 use crate::reduce::{Buffers, map_lanes};
 use crate::shard::{Dataset, Split};
 use crate::solver::{Cost, Objective, StepSums};
-use crate::stream::{Access, LANES, Stream};
+use crate::stream::{Access, Stream};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The mean squared residual over the train entries of a dataset, streamed.
@@ -18,8 +21,10 @@ pub struct Streamed {
     validation: Option<Stream>,
     mode_order: Vec<usize>,
     buffers: Buffers,
+    packing: Packing,
     unseen: UnseenRows,
     biases: Option<Biases>,
+    precision: Precision,
     _memory: Reservation,
 }
 
@@ -71,67 +76,6 @@ impl UnseenRows {
     }
 }
 
-/// What a run of a given rank needs, in bytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Needs {
-    /// One dense copy of all factors and the core.
-    pub copy: u64,
-    /// Copies that the solver holds.
-    pub copies: u64,
-    /// The gradient sums of one lane.
-    pub lane: u64,
-    /// Lanes that there are.
-    pub lanes: u64,
-    /// Everything that does not grow: the program, its stacks, small matrices, read windows.
-    pub constant: u64,
-}
-
-impl Needs {
-    /// For a dataset and ranks in the user's order; `threads` lanes are read at a time.
-    pub fn of(dataset: &Dataset, ranks: &[usize], access: Option<Access>, threads: usize) -> Self {
-        let manifest = dataset.manifest();
-        let factor = |mode: usize| u64::from(manifest.modes[mode].dim) * ranks[mode] as u64 * 8;
-        let core = ranks.iter().product::<usize>() as u64 * 8;
-        let copy = (0..ranks.len()).map(factor).sum::<u64>() + core;
-        // Point, gradient, direction, trial and transported; the best model where one is chosen.
-        let copies = if manifest.validation.entries > 0 { 6 } else { 5 };
-        let blocks: u64 = manifest.train.shards.iter().map(|shard| shard.blocks).sum();
-        let lanes = (LANES as u64).min(blocks.max(1));
-        let root = factor(manifest.mode_order[0]);
-        // A lane has its own part of the first level and all rows of the others.
-        let lane = copy - root + root / lanes + 65_536;
-        let flags: u64 = manifest.modes.iter().map(|mode| u64::from(mode.dim)).sum();
-        let window = if access == Some(Access::ReadAhead) { 12 << 20 } else { 0 };
-        let constant = (6 << 20) + flags + threads as u64 * (window + (1 << 20));
-        Needs { copy, copies, lane, lanes, constant }
-    }
-
-    /// For a run with biases, smoothed coordinates and trials: a copy to go back to, the model's
-    /// own factors of a point and a direction, a point that grows; and for every index biases,
-    /// counts, scales, and a sum per lane.
-    pub fn with_recipe(self, dataset: &Dataset) -> Self {
-        let rows: u64 = dataset.manifest().modes.iter().map(|mode| u64::from(mode.dim)).sum();
-        let constant = self.constant + rows * (8 * self.lanes + 64);
-        Needs { copies: self.copies + 4, constant, ..self }
-    }
-
-    /// With this many lane buffers.
-    pub fn total(&self, buffers: u64) -> u64 {
-        self.copy * self.copies + self.lane * buffers + self.constant
-    }
-
-    /// How many lane buffers fit into a budget: all lanes', or as many as there is room for.
-    pub fn buffers(&self, budget: u64) -> Result<u64> {
-        match (1..=self.lanes).rev().find(|&buffers| self.total(buffers) <= budget) {
-            Some(buffers) => Ok(buffers),
-            None => {
-                let what = "a run of this rank (factors, gradient, directions and one lane)".into();
-                Err(Error::Budget { budget, needed: self.total(1), what })
-            }
-        }
-    }
-}
-
 /// Factors in storage order, with the core's axes permuted to match.
 pub(super) struct Stored {
     ranks: Vec<usize>,
@@ -179,14 +123,21 @@ fn permute(core: &Core, order: &[usize]) -> Vec<f64> {
 impl Streamed {
     /// Opens the train and validation entries of a dataset for models of the given ranks (in the
     /// user's order), with as many lane buffers as the budget allows.
-    pub fn open(dataset: &Dataset, ranks: &[usize], budget: &Budget, access: Option<Access>) -> Result<Self> {
-        Self::open_for(dataset, ranks, budget, access, |needs| needs)
+    pub fn open(
+        dataset: &Dataset,
+        ranks: &[usize],
+        precision: Precision,
+        budget: &Budget,
+        access: Option<Access>,
+    ) -> Result<Self> {
+        Self::open_for(dataset, ranks, precision, budget, access, |needs| needs)
     }
 
     /// The same where more than the plain method's memory is needed.
     pub fn open_for(
         dataset: &Dataset,
         ranks: &[usize],
+        precision: Precision,
         budget: &Budget,
         access: Option<Access>,
         change: impl FnOnce(Needs) -> Needs,
@@ -197,15 +148,24 @@ impl Streamed {
             0 => None,
             _ => Some(Stream::open(dataset, Split::Validation, access)?),
         };
-        let needs = change(Needs::of(dataset, ranks, Some(train.access()), rayon::current_num_threads()));
+        let threads = rayon::current_num_threads();
+        let needs = change(Needs::of(dataset, ranks, precision, Some(train.access()), threads));
         let buffers = needs.buffers(budget.total())?;
         let memory = budget.reserve(needs.total(buffers), "the run")?;
         let mode_order = manifest.mode_order.clone();
-        let dims: Vec<usize> = manifest.level_dims().iter().map(|&dim| dim as usize).collect();
-        let stored: Vec<usize> = mode_order.iter().map(|&mode| ranks[mode]).collect();
+        let (dims, stored) = in_levels(dataset, ranks);
         let unseen = UnseenRows::of(dataset, &train)?;
-        let buffers = Buffers::new(buffers as usize, &dims, &stored);
-        Ok(Streamed { train, validation, mode_order, buffers, unseen, biases: None, _memory: memory })
+        Ok(Streamed {
+            train,
+            validation,
+            mode_order,
+            buffers: Buffers::new(buffers as usize, &dims, &stored, precision),
+            packing: Packing::new(),
+            unseen,
+            biases: None,
+            precision,
+            _memory: memory,
+        })
     }
 
     /// The train entries.
@@ -241,7 +201,7 @@ impl Streamed {
     /// Makes room for models of other ranks, not above those that the memory was reserved for.
     pub fn set_ranks(&mut self, dims: &[usize], ranks: &[usize]) {
         let by_level = |of: &[usize]| self.mode_order.iter().map(|&mode| of[mode]).collect::<Vec<_>>();
-        self.buffers = Buffers::new(self.buffers.count(), &by_level(dims), &by_level(ranks));
+        self.buffers = Buffers::new(self.buffers.count(), &by_level(dims), &by_level(ranks), self.precision);
     }
 
     /// The factor c that minimises the sum of (c X - y)^2 over a sample of the train entries.
@@ -268,18 +228,19 @@ pub fn residuals(
     point: &Point,
     mode_order: &[usize],
     unseen: &UnseenRows,
+    packing: &mut Packing,
 ) -> Result<ResidualSums> {
     let stored = Stored::new(&point.core, mode_order);
-    let view = stored.view(&point.factors, mode_order);
+    let packed = packing.point(stored.view(&point.factors, mode_order));
     let flags = unseen.view();
     let all_seen = flags.iter().all(Option::is_none);
     let lanes = map_lanes(stream, |lane| {
         let (mut sums, mut workspace) = (ResidualSums::default(), Workspace::new());
         stream.for_each(lane, |block| {
             if all_seen {
-                kernel::residual(block, &view, &mut sums, &mut workspace);
+                kernel::residual(block, &packed, &mut sums, &mut workspace);
             } else {
-                kernel::residual_of_seen(block, &view, &flags, &mut sums, &mut workspace);
+                kernel::residual_of_seen(block, packed.factors(), &flags, &mut sums, &mut workspace);
             }
             Ok(())
         })?;
@@ -295,7 +256,7 @@ impl Objective for Streamed {
 
     fn cost_and_gradient(&mut self, point: &Point, partials: &mut Tangent) -> Result<Cost> {
         let stored = Stored::new(&point.core, &self.mode_order);
-        let view = stored.view(&point.factors, &self.mode_order);
+        let packed = self.packing.point(stored.view(&point.factors, &self.mode_order));
         let stream = &self.train;
         let mut core = vec![0.0; stored.core.len()];
         // Level l of the sums is mode_order[l] of the tangent.
@@ -306,7 +267,7 @@ impl Objective for Streamed {
         let squares = self.buffers.sum(stream, &mut rows, &mut core, |lane, sums: &mut GradientSums| {
             let (mut workspace, mut values) = (Workspace::new(), Vec::new());
             stream.for_each(lane, |block| {
-                kernel::gradient(&targets.view(block, &mut values), &view, sums, &mut workspace);
+                kernel::gradient(&targets.view(block, &mut values), &packed, sums, &mut workspace);
                 Ok(())
             })
         })?;
@@ -323,12 +284,13 @@ impl Objective for Streamed {
         let order = &self.mode_order;
         let (stored, moved) = (Stored::new(&point.core, order), Stored::new(&direction.core, order));
         let (at, along) = (stored.view(&point.factors, order), moved.view(&direction.factors, order));
+        let line = self.packing.line(at, along);
         let targets = Targets::new(self.biases.as_ref(), order);
         let lanes = map_lanes(&self.train, |lane| {
             let (mut sums, mut workspace) = (kernel::StepSums::default(), Workspace::new());
             let mut values = Vec::new();
             self.train.for_each(lane, |block| {
-                kernel::step(&targets.view(block, &mut values), &at, &along, &mut sums, &mut workspace);
+                kernel::step(&targets.view(block, &mut values), &line, &mut sums, &mut workspace);
                 Ok(())
             })?;
             Ok(sums)
@@ -367,7 +329,7 @@ impl Objective for Streamed {
 
     fn validation(&mut self, point: &Point) -> Result<Option<f64>> {
         let Some(stream) = &self.validation else { return Ok(None) };
-        let sums = residuals(stream, point, &self.mode_order, &self.unseen)?;
+        let sums = residuals(stream, point, &self.mode_order, &self.unseen, &mut self.packing)?;
         Ok((sums.scored > 0).then(|| sums.squares / sums.scored as f64))
     }
 }

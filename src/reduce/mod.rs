@@ -5,7 +5,7 @@
 //! neither the number of threads nor the number of buffers changes a bit.
 
 use crate::error::Result;
-use crate::kernel::GradientSums;
+use crate::kernel::{GradientSums, Precision};
 use crate::manifold::Rows;
 use crate::stream::{Lane, Stream};
 use rayon::prelude::*;
@@ -26,12 +26,14 @@ pub struct Buffers {
     sums: Vec<GradientSums>,
     dims: Vec<usize>,
     ranks: Vec<usize>,
+    precision: Precision,
 }
 
 impl Buffers {
     /// At most `count` buffers for a tensor of these (storage-order) dimensions and ranks.
-    pub fn new(count: usize, dims: &[usize], ranks: &[usize]) -> Self {
-        Buffers { sums: Vec::with_capacity(count.max(1)), dims: dims.into(), ranks: ranks.into() }
+    pub fn new(count: usize, dims: &[usize], ranks: &[usize], precision: Precision) -> Self {
+        let sums = Vec::with_capacity(count.max(1));
+        Buffers { sums, dims: dims.into(), ranks: ranks.into(), precision }
     }
 
     /// How many there may be.
@@ -77,8 +79,8 @@ impl Buffers {
             let slices = lane.slices.start as usize..lane.slices.end as usize;
             match self.sums.get_mut(position) {
                 Some(sums) if sums.range(0) == slices => {}
-                Some(sums) => *sums = GradientSums::new(&self.dims, &self.ranks, slices),
-                None => self.sums.push(GradientSums::new(&self.dims, &self.ranks, slices)),
+                Some(sums) => *sums = GradientSums::new(&self.dims, &self.ranks, slices, self.precision),
+                None => self.sums.push(GradientSums::new(&self.dims, &self.ranks, slices, self.precision)),
             }
         }
         self.sums[..lanes.len()].par_iter_mut().for_each(GradientSums::clear);
@@ -86,18 +88,8 @@ impl Buffers {
 }
 
 fn add_rows(to: &mut Rows, level: usize, rank: usize, sums: &[GradientSums]) {
-    let chunk = (CHUNK / rank).max(1) * rank;
-    to.as_mut_slice().par_chunks_mut(chunk).enumerate().for_each(|(number, to)| {
-        let (start, end) = (number * chunk, number * chunk + to.len());
-        for lane in sums {
-            let offset = lane.range(level).start * rank;
-            let from = lane.rows(level);
-            // The part of this chunk that the lane has.
-            let (low, high) = (start.max(offset), end.min(offset + from.len()));
-            if low < high {
-                let from = &from[low - offset..high - offset];
-                to[low - start..high - start].iter_mut().zip(from).for_each(|(to, from)| *to += from);
-            }
-        }
+    let rows = (CHUNK / rank).max(1);
+    to.as_mut_slice().par_chunks_mut(rows * rank).enumerate().for_each(|(number, to)| {
+        sums.iter().for_each(|lane| lane.add_rows(level, number * rows, to));
     });
 }

@@ -2,6 +2,7 @@
 
 use super::directory::RunDirectory;
 use crate::error::{Error, IoContext, Result};
+use crate::kernel::Precision;
 use crate::recipe::Recipe;
 use crate::shard::{Dataset, Manifest, Split};
 use crate::solver::Options;
@@ -56,6 +57,9 @@ pub struct Config {
     pub init: Init,
     /// The metric.
     pub geometry: GeometryKind,
+    /// In what gradients are summed up. Runs of before there was a choice did so in double precision.
+    #[serde(default = "double")]
+    pub precision: Precision,
     /// Biases, penalty, growth of the rank; the paper's method in files from before there was a
     /// choice.
     #[serde(default)]
@@ -65,6 +69,10 @@ pub struct Config {
     pub rank_auto: bool,
     /// The solver's options.
     pub solver: Options,
+}
+
+fn double() -> Precision {
+    Precision::F64
 }
 
 pub(super) const FILE: &str = "config.json";
@@ -82,6 +90,7 @@ impl Config {
             seed: 1,
             init: Init::Scaled,
             geometry: GeometryKind::default(),
+            precision: Precision::default(),
             recipe: Recipe::usual(dataset.manifest()),
             rank_auto: false,
             solver: Options::default(),

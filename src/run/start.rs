@@ -37,7 +37,7 @@ pub(super) fn setup<'a>(config: &'a Config, dataset: &'a Dataset) -> Setup<'a> {
 
 /// What a run needs.
 pub(super) fn needs(config: &Config, dataset: &Dataset, threads: usize) -> Needs {
-    let needs = Needs::of(dataset, &config.rank, None, threads);
+    let needs = Needs::of(dataset, &config.rank, config.precision, None, threads);
     if config.recipe.is_plain() { needs } else { needs.with_recipe(dataset) }
 }
 
@@ -56,7 +56,7 @@ pub(super) fn open(
     config.recipe.check(manifest)?;
     let needs = needs(config, dataset, limits.threads);
     let more = |needs: Needs| if config.recipe.is_plain() { needs } else { needs.with_recipe(dataset) };
-    let objective = Streamed::open_for(dataset, &config.rank, budget, None, more)?;
+    let objective = Streamed::open_for(dataset, &config.rank, config.precision, budget, None, more)?;
     let buffers = needs.buffers(budget.total())?;
     if buffers < needs.lanes {
         let (have, need) = (crate::units::size(budget.total()), crate::units::size(needs.total(needs.lanes)));

@@ -44,6 +44,7 @@ pub enum Access {
 pub struct Stream {
     shards: Vec<Shard>,
     maps: Vec<Map>,
+    readers: Vec<ahead::Reader>,
     /// Shard and number of every block.
     blocks: Vec<(usize, usize)>,
     checked: Vec<AtomicBool>,
@@ -66,6 +67,10 @@ impl Stream {
             Access::Mapped => shards.iter().map(Map::new).collect::<Result<Vec<_>>>()?,
             Access::ReadAhead => Vec::new(),
         };
+        let readers = match access {
+            Access::Mapped => Vec::new(),
+            Access::ReadAhead => shards.iter().map(ahead::Reader::new).collect(),
+        };
         let blocks: Vec<(usize, usize)> = shards
             .iter()
             .enumerate()
@@ -76,6 +81,7 @@ impl Stream {
         let mut stream = Stream {
             shards,
             maps,
+            readers,
             blocks,
             checked,
             lanes: Vec::new(),
@@ -124,6 +130,11 @@ impl Stream {
         if self.maps.is_empty() && !self.shards.is_empty() { Access::ReadAhead } else { Access::Mapped }
     }
 
+    /// Whether reads go past the page cache.
+    pub fn is_direct(&self) -> bool {
+        !self.readers.is_empty() && self.readers.iter().all(ahead::Reader::is_direct)
+    }
+
     /// How many bytes of blocks were handed out so far.
     pub fn bytes_read(&self) -> u64 {
         self.bytes_read.load(Ordering::Relaxed)
@@ -169,9 +180,12 @@ impl Stream {
             each(&shard.view(number, bytes)?)
         };
         if self.access() == Access::ReadAhead {
-            return ahead::read(&self.shards, &self.blocks[blocks.clone()], |offset, bytes| {
-                visit(blocks.start + offset, bytes, true)
-            });
+            return ahead::read(
+                &self.shards,
+                &self.readers,
+                &self.blocks[blocks.clone()],
+                |offset, bytes| visit(blocks.start + offset, bytes, true),
+            );
         }
         for position in blocks {
             let (shard, number) = self.blocks[position];

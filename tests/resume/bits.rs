@@ -2,6 +2,7 @@
 
 use super::tool::{complete, newest, reported, result, spawn, succeed, synth};
 use std::path::Path;
+use tenfill::kernel::Precision;
 use tenfill::objective::Needs;
 use tenfill::shard::Dataset;
 
@@ -83,7 +84,7 @@ fn a_tight_budget_gives_the_same_bits() {
     let [data, whole, run] = ["data", "whole", "run"].map(|name| place.path().join(name));
     let options = ["--rank", "2", "--entries", "20000", "--validation", "0.1"];
     succeed(&[&["synth", "-o", text(&data), "--dims", "90000,70000,50000"], &options[..]].concat());
-    let needs = Needs::of(&Dataset::open(&data).unwrap(), &[2, 2, 2], None, 1);
+    let needs = Needs::of(&Dataset::open(&data).unwrap(), &[2, 2, 2], Precision::Mixed, None, 1);
     let tight = (needs.total(1) + needs.copy / 2).to_string();
     let waits = "passes wait for checkpoints";
     let told = succeed(&complete(text(&data), text(&whole), "8"));

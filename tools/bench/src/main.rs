@@ -1,11 +1,15 @@
 //! Measures tenfill: `cargo run --release -p tenfill-bench -- SUBCOMMAND`. One file per subcommand.
 
+mod cases;
+mod compare;
 mod convert;
 mod export;
 mod instances;
 mod kernels;
+mod limits;
 mod measure;
 mod ratings;
+mod scaling;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -22,6 +26,8 @@ enum Command {
     Convert(convert::Arguments),
     Kernels(kernels::Arguments),
     Instances(instances::Arguments),
+    Scaling(scaling::Arguments),
+    Compare(compare::Arguments),
     Export(export::Arguments),
     Ratings(ratings::Arguments),
 }
@@ -31,6 +37,8 @@ fn main() -> ExitCode {
         Command::Convert(arguments) => convert::run(&arguments),
         Command::Kernels(arguments) => kernels::run(&arguments),
         Command::Instances(arguments) => instances::run(&arguments),
+        Command::Scaling(arguments) => scaling::run(&arguments),
+        Command::Compare(arguments) => compare::run(&arguments),
         Command::Export(arguments) => export::run(&arguments),
         Command::Ratings(arguments) => ratings::run(&arguments),
     };

@@ -1,0 +1,154 @@
+//! The rows of the two last levels as the kernels read them: padded to whole vectors, aligned to the
+//! lines of the cache, and in the step pass a row beside its change.
+//!
+//! A packed copy costs a pass over the rows, which is nothing beside a pass over the entries; in
+//! return no row straddles a line that it could avoid, none needs a mask, and both levels have the
+//! same width. Levels before the last two are read once per node, from where they are.
+
+use super::dispatch::MAX_RANK;
+use super::factors::FactorsView;
+use bytemuck::{Pod, Zeroable};
+use rayon::prelude::*;
+
+/// A line of the cache.
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+#[repr(C, align(64))]
+struct Line([u64; 8]);
+
+/// Numbers that begin at a line of the cache.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Lines(Vec<Line>);
+
+impl Lines {
+    /// Room for `count` numbers of type T, zero where it is new.
+    pub(super) fn resize<T>(&mut self, count: usize) {
+        self.0.resize((count * size_of::<T>()).div_ceil(size_of::<Line>()), Line([0; 8]));
+    }
+
+    /// All of them, and a few that fill the last line.
+    pub(super) fn numbers<T: Pod>(&self) -> &[T] {
+        bytemuck::cast_slice(&self.0)
+    }
+
+    /// All of them, to write.
+    pub(super) fn numbers_mut<T: Pod>(&mut self) -> &mut [T] {
+        bytemuck::cast_slice_mut(&mut self.0)
+    }
+}
+
+/// How many numbers a packed row has, for the ranks of the two last levels: as many as the vectors
+/// that `dispatch` has kernels for. `None` where a rank is beyond them, or offsets beyond u32.
+pub(super) fn width(ranks: &[usize], dims: &[usize]) -> Option<usize> {
+    let rank = ranks.iter().rev().take(2).copied().max().unwrap_or(0);
+    let rows = dims.iter().rev().take(2).copied().max().unwrap_or(0);
+    let width = rank.next_multiple_of(4);
+    (rank <= MAX_RANK && rows <= u32::MAX as usize / (2 * MAX_RANK)).then_some(width)
+}
+
+/// Memory for packed rows, used again from pass to pass.
+#[derive(Debug, Default)]
+pub struct Packing {
+    levels: [Lines; 2],
+}
+
+impl Packing {
+    /// No memory yet.
+    pub fn new() -> Self {
+        Packing::default()
+    }
+
+    /// The most bytes that it takes for a tensor of these (storage-order) dimensions and ranks.
+    pub fn bytes(dims: &[usize], ranks: &[usize]) -> u64 {
+        let rows: usize = dims.iter().rev().take(2).sum();
+        width(ranks, dims).map_or(0, |width| (rows * 2 * width * size_of::<f64>()) as u64)
+    }
+
+    /// Packs a point.
+    pub fn point<'a>(&'a mut self, factors: FactorsView<'a>) -> Packed<'a> {
+        self.pack(factors, None)
+    }
+
+    /// Packs a point with a direction of the same shape: a row, then its change.
+    ///
+    /// # Panics
+    ///
+    /// Where the shapes differ.
+    pub fn line<'a>(&'a mut self, point: FactorsView<'a>, direction: FactorsView<'a>) -> Packed<'a> {
+        point.assert_same_shape(&direction);
+        self.pack(point, Some(direction))
+    }
+
+    fn pack<'a>(&'a mut self, factors: FactorsView<'a>, direction: Option<FactorsView<'a>>) -> Packed<'a> {
+        let order = factors.order();
+        let dims: Vec<usize> = (0..order).map(|level| factors.dim(level)).collect();
+        let Some(width) = width(factors.ranks(), &dims) else {
+            return Packed { factors, direction, levels: [&[]; 2], width: 0, stride: 0 };
+        };
+        let stride = if direction.is_some() { 2 * width } else { width };
+        for (lines, level) in self.levels.iter_mut().zip(order - 2..) {
+            lines.resize::<f64>(dims[level] * stride);
+            let packed = &mut lines.numbers_mut()[..dims[level] * stride];
+            copy(packed, stride, factors.rows(level), factors.ranks()[level], 0, width);
+            if let Some(direction) = direction {
+                copy(packed, stride, direction.rows(level), factors.ranks()[level], width, width);
+            }
+        }
+        let levels = [0, 1].map(|n| &self.levels[n].numbers()[..dims[order - 2 + n] * stride]);
+        Packed { factors, direction, levels, width, stride }
+    }
+}
+
+/// Rows to the numbers `from..from + width` of packed rows, with zeros behind them.
+fn copy(packed: &mut [f64], stride: usize, rows: &[f64], rank: usize, from: usize, width: usize) {
+    /// Rows of a task: enough to be worth one.
+    const ROWS: usize = 4096;
+    let tasks = packed.par_chunks_mut(ROWS * stride).zip(rows.par_chunks(ROWS * rank));
+    tasks.for_each(|(packed, rows)| {
+        for (packed, row) in packed.chunks_exact_mut(stride).zip(rows.chunks_exact(rank)) {
+            let packed = &mut packed[from..from + width];
+            packed[..rank].copy_from_slice(row);
+            packed[rank..].fill(0.0);
+        }
+    });
+}
+
+/// Factors whose two last levels are packed, perhaps with a direction.
+#[derive(Debug, Clone, Copy)]
+pub struct Packed<'a> {
+    factors: FactorsView<'a>,
+    direction: Option<FactorsView<'a>>,
+    levels: [&'a [f64]; 2],
+    width: usize,
+    stride: usize,
+}
+
+impl<'a> Packed<'a> {
+    /// The point.
+    pub fn factors(&self) -> &FactorsView<'a> {
+        &self.factors
+    }
+
+    /// The direction.
+    ///
+    /// # Panics
+    ///
+    /// Where only a point was packed.
+    pub(super) fn direction(&self) -> &FactorsView<'a> {
+        self.direction.as_ref().expect("a direction was packed")
+    }
+
+    /// The width of rows; 0 where the ranks have no kernels of their own, and nothing is packed.
+    pub(super) fn width(&self) -> usize {
+        self.width
+    }
+
+    /// From row to row.
+    pub(super) fn stride(&self) -> usize {
+        self.stride
+    }
+
+    /// The packed rows of the two last levels.
+    pub(super) fn levels(&self) -> [&'a [f64]; 2] {
+        self.levels
+    }
+}
