@@ -25,7 +25,7 @@
 //! let outcome = complete(&directory, &dataset, &config, &Limits::default(), &control)?;
 //! println!("test MSE {:?}, stopped by {}", outcome.test_mse, outcome.stopped_by);
 //! let model = Model::read(&run)?;
-//! println!("entry (0, 0) is about {}", model.point.value_at(&[0, 0]));
+//! println!("entry (0, 0) is about {}", model.predict(&[Some(0), Some(0)]).value);
 //! # Ok(())
 //! # }
 //! ```

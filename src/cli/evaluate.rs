@@ -74,9 +74,12 @@ fn ranking(
     let mut question = vec![Place::Average; ids.len()];
     places.iter().for_each(|(mode, place)| question[*mode] = *place);
     let datasets = Config::read(&arguments.run)?.open_datasets(&arguments.run)?;
-    // What is held out must not be left out of the candidates, unless it stands elsewhere too.
-    let splits: Vec<Split> =
-        Split::ALL.into_iter().filter(|other| split.is_none_or(|own| own != *other)).collect();
+    // What is held out must not be left out of the candidates, unless it stands elsewhere too; a file
+    // may repeat any entry but those of train.
+    let splits: Vec<Split> = match split {
+        Some(own) => Split::ALL.into_iter().filter(|other| *other != own).collect(),
+        None => vec![Split::Train],
+    };
     let observed =
         |splits| Observed { datasets: &datasets, splits, each: Some(each), ranked, given: Vec::new() };
     let asked =

@@ -216,7 +216,7 @@ fn sources(table: &Table, ids: &[ModeIds], options: &AnswerOptions) -> Result<Ve
         let by_number = number.filter(|number| (1..=names.len()).contains(number)).map(|number| number - 1);
         let Some(column) = by_name.or(by_number) else {
             let known = if table.has_header() {
-                format!("the columns are {}", names.join(", "))
+                format!("the columns are {} (name them with --modes)", names.join(", "))
             } else {
                 format!("the file has no header and {} columns, name them with --modes 1,2,...", names.len())
             };

@@ -44,8 +44,11 @@ pub fn periodogram(points: &[(f64, f64, f64)], step: f64) -> Option<Periodogram>
         power.push((1.0 / frequency, explained(&rest, frequency) / variance));
     }
     let best = power.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1))?;
-    let alone = (1.0 - best.1.min(1.0)).powf((count as f64 - 4.0) / 2.0);
-    let alarm = 1.0 - (1.0 - alone).powf(count as f64 / 2.0);
+    // Points of unequal weight count as fewer. Neighbouring frequencies go together: that they count
+    // as two per point was found by simulation (0.5 to 0.9 % false alarms for 30 to 700 points).
+    let count = total * total / points.iter().map(|point| point.2 * point.2).sum::<f64>();
+    let alone = (1.0 - best.1.min(1.0)).powf((count - 4.0).max(0.0) / 2.0);
+    let alarm = 1.0 - (1.0 - alone).powf(2.0 * count);
     let dominant = (alarm < FALSE_ALARM).then_some(best);
     Some(Periodogram { power, dominant })
 }
@@ -80,8 +83,13 @@ mod tests {
 
     /// Fixed noise of mean 0 and variance about 1.
     fn noise(n: usize) -> f64 {
-        let mix = |x: u64| (x ^ (x >> 31)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let u = |k: u64| (mix(mix(k)) >> 11) as f64 / (1u64 << 53) as f64;
+        let mix = |x: u64, by: u64| (x ^ (x >> 30)).wrapping_mul(by);
+        let hash = |k: u64| {
+            let k = mix(k.wrapping_mul(0x9e37_79b9_7f4a_7c15), 0xbf58_476d_1ce4_e5b9);
+            let k = mix(k, 0x94d0_49bb_1331_11eb);
+            k ^ (k >> 31)
+        };
+        let u = |k: u64| (hash(k) >> 11) as f64 / (1u64 << 53) as f64;
         let n = n as u64;
         (u(3 * n + 1) + u(3 * n + 2) + u(3 * n + 3) - 1.5) * 2.0
     }
@@ -104,13 +112,13 @@ mod tests {
 
     #[test]
     fn noise_has_no_period() {
-        let alarms = (0..20)
+        let alarms = (0..100)
             .filter(|series| {
                 let points: Vec<_> = (0..200).map(|n| (n as f64, noise(series * 1000 + n), 1.0)).collect();
                 periodogram(&points, 1.0).unwrap().dominant.is_some()
             })
             .count();
-        assert!(alarms <= 1, "{alarms} of 20 series of noise");
+        assert!(alarms <= 3, "{alarms} of 100 series of noise");
     }
 
     #[test]

@@ -2,8 +2,10 @@
 
 use crate::common;
 use crate::sample::{self, failure, number, output, rows};
+use arrow_array::{ArrayRef, Float32Array, Int32Array, RecordBatch, StringArray, TimestampMillisecondArray};
 use std::io::Write;
 use std::process::Stdio;
+use std::sync::Arc;
 
 #[test]
 fn columns_in_any_order_are_passed_through() {
@@ -45,6 +47,38 @@ fn columns_in_any_order_are_passed_through() {
     ));
     assert_eq!(again[0]["prediction"], again[0]["prediction_2"]);
     assert_eq!(common::names(&folder.join("out")), ["a.csv.gz"]);
+}
+
+#[test]
+fn parquet_keeps_its_types_and_moments_are_times() {
+    let folder = common::folder();
+    let folder = folder.path();
+    sample::complete(folder, 3, "--bias modes");
+    let seconds = [1_073_001_600i64, 1_076_284_800]; // 2004-01-02 and 2004-02-09
+    let columns: Vec<(&str, ArrayRef)> = vec![
+        ("week", Arc::new(TimestampMillisecondArray::from_iter_values(seconds.map(|s| s * 1000)))),
+        ("user", Arc::new(Int32Array::from(vec![Some(4), None]))),
+        ("score", Arc::new(Float32Array::from(vec![0.5, 0.25]))),
+        ("film", Arc::new(StringArray::from(vec!["film \"3\", part 0", "film \"5\", part 2"]))),
+    ];
+    let batch =
+        RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(n, c)| (n, c, true))).unwrap();
+    let file = std::fs::File::create(folder.join("q.parquet")).unwrap();
+    let mut writer = parquet::arrow::ArrowWriter::try_new(file, batch.schema(), None).unwrap();
+    writer.write(&batch).unwrap();
+    writer.close().unwrap();
+    output(folder, &["predict", "run", "q.parquet", "-o", "a.parquet"]);
+    let file = std::fs::File::open(folder.join("a.parquet")).unwrap();
+    let reader = parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder::try_new(file).unwrap();
+    let kept: Vec<_> = reader.schema().fields().iter().take(4).cloned().collect();
+    assert_eq!(kept, batch.schema().fields().iter().cloned().collect::<Vec<_>>());
+    let told = rows(&output(folder, &["predict", "run", "q.parquet"]));
+    assert_eq!((told[0]["known"].as_str(), told[1]["known"].as_str()), ("true", "false"));
+    assert_eq!((told[0]["week"].as_str(), told[1]["user"].as_str()), ("2004-01-02", ""));
+    std::fs::write(folder.join("q.csv"), "user,film,week\n4,\"film \"\"3\"\", part 0\",2004-01-02\n")
+        .unwrap();
+    let text = rows(&output(folder, &["predict", "run", "q.csv"]));
+    assert_eq!(text[0]["prediction"], told[0]["prediction"]);
 }
 
 #[test]
