@@ -182,6 +182,6 @@ fn refitted_biases_come_to_the_damped_least_squares() {
         before = now;
     }
     for (sum, bias) in look(&biases).1.iter().zip(&biases.modes[1]) {
-        assert!((sum - damping.modes[1] * bias).abs() < 1e-3, "{sum} {bias}");
+        assert!((sum - damping.modes[1] * bias).abs() < 1e-2, "{sum} {bias}");
     }
 }

@@ -1,6 +1,6 @@
 //! What is tried next, and whether it helped: a state machine without mathematics.
 
-use super::settings::{BiasChoice, PenaltyChoice, Recipe, main_modes};
+use super::settings::{BiasChoice, PenaltyChoice, Recipe};
 use serde::{Deserialize, Serialize};
 
 /// What is fitted at a time.
@@ -74,6 +74,8 @@ pub struct Plan {
     pub tried: Vec<Tried>,
     /// The validation MSE of biases alone.
     pub biases_mse: Option<f64>,
+    /// The two modes that a first model is about: those whose indices differ most.
+    pub main: [usize; 2],
     /// The penalty that counts suggest.
     pub usual_lambda: f64,
     /// Whether there is nothing left to try.
@@ -119,15 +121,15 @@ impl Plan {
             failed: Vec::new(),
             tried: Vec::new(),
             biases_mse: None,
+            main: [0, 1],
             usual_lambda: 0.0,
             done: false,
         }
     }
 
     /// The first stage after the plain one.
-    pub fn begin(&self, recipe: &Recipe, bias: BiasChoice, dims: &[usize], bound: &[usize]) -> Stage {
-        let main = main_modes(dims);
-        let order = dims.len();
+    pub fn begin(&self, recipe: &Recipe, bias: BiasChoice, bound: &[usize]) -> Stage {
+        let (main, order) = (self.main, bound.len());
         let (mut ranks, mut held) = (bound.to_vec(), vec![false; order]);
         if recipe.grow {
             let first = main.iter().map(|&mode| bound[mode]).min().unwrap_or(1).min(FIRST_RANK);
@@ -185,7 +187,6 @@ impl Plan {
         iteration: usize,
         recipe: &Recipe,
         bias: BiasChoice,
-        dims: &[usize],
         bound: &[usize],
     ) -> Option<(Stage, Move)> {
         let mse = self.best.map_or(f64::MAX, |(mse, _)| mse);
@@ -208,7 +209,7 @@ impl Plan {
                 self.done = true;
                 return None;
             }
-            return Some((self.begin(recipe, bias, dims, bound), Move::Begin));
+            return Some((self.begin(recipe, bias, bound), Move::Begin));
         }
         if kept {
             self.accepted = Some((self.stage.clone(), mse));

@@ -51,8 +51,8 @@ def main():
 
     for k in [int(k) for k in a.k.split(",")]:
         best = None
-        for scale, grid in ((False, [1.0, 2.0, 4.0, 8.0, 16.0, 32.0]),
-                            (True, [0.01, 0.02, 0.04, 0.08, 0.16])):
+        for scale, grid in ((False, [2.0, 4.0, 8.0, 16.0, 32.0, 64.0]),
+                            (True, [0.02, 0.04, 0.08, 0.16, 0.32, 0.64])):
             own = {lam: fit(k, lam, scale) for lam in grid}
             lam = min(own, key=lambda lam: own[lam][0])
             for finer in (lam / 1.5, lam / 1.22, lam * 1.22, lam * 1.5):

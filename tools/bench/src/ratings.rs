@@ -62,12 +62,24 @@ fn synthetic(arguments: &Arguments) -> Result<(), String> {
     let (dims, entries) =
         if arguments.large { ([71_567, 10_681, 731], 10_000_000) } else { ([6000, 4000, 200], 1_000_000) };
     println!("ratings {dims:?}, {entries} train entries; test MSE at the best validation");
-    println!("seed  rank      plain: MSE   iterations  CPU s | default: MSE  rank      iterations  passes  CPU s   MB");
+    println!(
+        "seed  rank      plain: MSE   iterations  CPU s | default: MSE  rank      iterations  passes  CPU s   MB"
+    );
     for seed in 1..=arguments.seeds {
         let data = arguments.dir.join("ratings.tenfill");
         let text = |numbers: &[u32]| numbers.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
         let mut synth = Command::new(&arguments.tenfill);
-        synth.args(["synth", "--quiet", "--force", "--kind", "ratings", "--validation", "0.1", "--test", "0.1"]);
+        synth.args([
+            "synth",
+            "--quiet",
+            "--force",
+            "--kind",
+            "ratings",
+            "--validation",
+            "0.1",
+            "--test",
+            "0.1",
+        ]);
         synth.args(["--dims", &text(&dims), "--entries", &entries.to_string(), "--seed", &seed.to_string()]);
         measure::run(synth.arg("-o").arg(&data))?;
         let (mut plain, mut ours) = (Vec::new(), Vec::new());
@@ -127,9 +139,12 @@ fn compare(arguments: &Arguments, file: &Path) -> Result<(), String> {
         convert.args(["--value", "rating", "--bin", "timestamp=7d", "--seed", &seed.to_string()]);
         measure::run(convert.arg(file).arg("-o").arg(&data))?;
         export::export(&data, &folder)?;
-        for (rank, options) in
-            [("20,20,2", &[][..]), ("auto", &[]), ("auto", &["--bias-time", "userId:timestamp"]), ("4,4,4", &PLAIN)]
-        {
+        for (rank, options) in [
+            ("20,20,2", &[][..]),
+            ("auto", &[]),
+            ("auto", &["--bias-time", "userId:timestamp"]),
+            ("4,4,4", &PLAIN),
+        ] {
             let done = complete(arguments, &data, rank, options)?;
             println!(
                 "split {seed}  tenfill --rank {rank} {:36} {:.4}  (validation {:.4}, rank {}, {:.1} CPU s)",
