@@ -39,8 +39,8 @@ pub struct Recipe {
     pub bias_time: Option<(usize, usize)>,
     /// Penalty.
     pub penalty: PenaltyChoice,
-    /// Its norm.
-    pub penalty_kind: PenaltyKind,
+    /// Its norm; none leaves it to validation where the weight is, and is nuclear otherwise.
+    pub penalty_kind: Option<PenaltyKind>,
     /// Whether the rank grows from a small one up to that of the configuration.
     pub grow: bool,
     /// Where predictions are clipped.
@@ -60,7 +60,7 @@ impl Recipe {
             bias: BiasChoice::None,
             bias_time: None,
             penalty: PenaltyChoice::Fixed(0.0),
-            penalty_kind: PenaltyKind::Nuclear,
+            penalty_kind: None,
             grow: false,
             range: None,
         }

@@ -361,11 +361,8 @@ impl Trainer {
             self.objective.held.clear();
         }
         self.objective.coordinates = if stage.smoothed { self.coordinates.clone() } else { None };
-        self.objective.penalty = Penalty {
-            kind: self.recipe.penalty_kind,
-            lambda: stage.lambda,
-            smoothing: SMOOTHING * self.variance,
-        };
+        self.objective.penalty =
+            Penalty { kind: stage.kind, lambda: stage.lambda, smoothing: SMOOTHING * self.variance };
         let biases = if stage.bias == BiasChoice::None { None } else { self.extra.biases.clone() };
         self.objective.data.set_biases(biases);
         self.objective.data.set_ranks(&self.dims, &stage.ranks);
