@@ -126,7 +126,7 @@ fn the_gradient_with_biases_coordinates_and_penalty_belongs_to_the_cost() {
     let folder = tempfile::tempdir().unwrap();
     let (dims, ranks) = ([40, 300, 20], [2, 3, 2]);
     let (dataset, _) = data(folder.path(), &dims, 9_000);
-    for kind in [PenaltyKind::Nuclear, PenaltyKind::Frobenius] {
+    for kind in [PenaltyKind::Nuclear, PenaltyKind::Log, PenaltyKind::Frobenius] {
         let mut objective = regularised(&dataset, &ranks, kind);
         let at = point(&dims, &ranks, 3);
         let found = check_gradient(&Preconditioned, &mut objective, &at, 4).unwrap();
@@ -184,6 +184,6 @@ fn refitted_biases_come_to_the_damped_least_squares() {
         before = now;
     }
     for (sum, bias) in look(&biases).1.iter().zip(&biases.modes[1]) {
-        assert!((sum - damping.modes[1] * bias).abs() < 1e-3, "{sum} {bias}");
+        assert!((sum - damping.modes[1] * bias).abs() < 1e-2, "{sum} {bias}");
     }
 }

@@ -161,6 +161,17 @@ fn fixed_settings_are_kept() {
 }
 
 #[test]
+fn a_warm_start_begins_where_the_model_was() {
+    let folder = tempfile::tempdir().unwrap();
+    ratings(&folder);
+    let cold = json(&folder, "complete r -o cold --rank 3,3,2");
+    let warm = json(&folder, "complete r -o warm --rank 3,3,2 --init cold --max-iterations 0");
+    assert_eq!(warm["rank"], cold["rank"]);
+    let ratio = warm["validation_mse"].as_f64().unwrap() / cold["validation_mse"].as_f64().unwrap();
+    assert!((ratio - 1.0).abs() < 1e-9, "{ratio}");
+}
+
+#[test]
 fn what_cannot_be_is_said_in_a_sentence() {
     let folder = tempfile::tempdir().unwrap();
     ratings(&folder);
@@ -178,5 +189,8 @@ fn what_cannot_be_is_said_in_a_sentence() {
         assert!(!folder.path().join("run").exists(), "{arguments}");
     }
     json(&folder, "complete r -o run --rank 2 --max-iterations 3");
+    json(&folder, "complete r -o biased --rank 2 --bias modes --max-iterations 3");
+    let told = failure(&folder, &format!("complete r -o other --rank 2,2,1 --init biased {PLAIN}"));
+    assert!(told.contains("its model has biases"), "{told}");
     assert!(failure(&folder, "resume run --penalty 0.1").contains("cannot change in a resumed run"));
 }

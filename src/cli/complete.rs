@@ -5,7 +5,7 @@ use super::recipe::RecipeArguments;
 use super::{Context, Ranks, parse_list};
 use crate::error::{Error, IoContext, Result};
 use crate::kernel::Precision;
-use crate::recipe::{PenaltyChoice, auto_rank};
+use crate::recipe::{BiasChoice, PenaltyChoice, auto_rank};
 use crate::run::{Config, Every, GeometryKind, Init, Limits, Outcome, RunDirectory, check_rank, complete};
 use crate::shard::Dataset;
 use crate::solver::{Algorithm, Beta, StepRule, StoppedBy};
@@ -242,6 +242,12 @@ fn start(
         PrecisionArgument::Mixed => Precision::Mixed,
         PrecisionArgument::F64 => Precision::F64,
     };
+    let raw = matches!(config.init, Init::Uniform | Init::Gaussian);
+    if raw && !config.recipe.is_plain() && (config.rank_auto || config.recipe.bias != BiasChoice::Auto) {
+        let what = "--init uniform and gaussian are starts of the plain method: add --bias none --penalty 0 \
+                    --no-grow";
+        return Err(Error::request(what));
+    }
     config.geometry = match arguments.metric {
         MetricArgument::Preconditioned => GeometryKind::Preconditioned,
         MetricArgument::Euclidean => GeometryKind::Euclidean,

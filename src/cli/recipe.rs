@@ -19,9 +19,9 @@ pub(super) struct RecipeArguments {
     /// validation; 0 without validation entries]
     #[arg(long, value_parser = parse_penalty, value_name = "auto|LAMBDA")]
     penalty: Option<PenaltyChoice>,
-    /// The norm that is penalised
-    #[arg(long, value_enum, default_value_t = KindArgument::Nuclear)]
-    penalty_kind: KindArgument,
+    /// The norm that is penalised [default: nuclear, or log where validation prefers it]
+    #[arg(long, value_enum)]
+    penalty_kind: Option<KindArgument>,
     /// Begin with a small rank and let it grow while validation improves [default where there are
     /// validation entries]
     #[arg(long, overrides_with = "no_grow")]
@@ -49,6 +49,8 @@ enum BiasArgument {
 enum KindArgument {
     /// The sum of the nuclear norms of the core's unfoldings
     Nuclear,
+    /// The same, but less and less for what is large
+    Log,
     /// The sum of squares
     Frobenius,
 }
@@ -83,10 +85,11 @@ impl RecipeArguments {
             }
         }
         recipe.penalty = self.penalty.unwrap_or(recipe.penalty);
-        recipe.penalty_kind = match self.penalty_kind {
+        recipe.penalty_kind = self.penalty_kind.map(|kind| match kind {
             KindArgument::Nuclear => PenaltyKind::Nuclear,
+            KindArgument::Log => PenaltyKind::Log,
             KindArgument::Frobenius => PenaltyKind::Frobenius,
-        };
+        });
         recipe.grow = (recipe.grow || self.grow || rank_auto) && !self.no_grow;
         if rank_auto && self.no_grow {
             return Err(Error::request("--rank auto lets the rank grow: give a rank with --no-grow"));

@@ -33,7 +33,7 @@ pub struct Damping {
 /// A damping above this many entries is none at all: no bias would come from it.
 const MOST_DAMPING: f64 = 1e12;
 /// Rounds over all modes when biases are fitted alone.
-pub const ROUNDS: usize = 2;
+pub const ROUNDS: usize = 3;
 
 /// One number per index of every mode, and per bucket of time.
 struct Sums {
@@ -117,24 +117,23 @@ pub fn fit(
     }
     biases.time = time;
     let mut damping = Damping { modes: vec![f64::MAX; order], time: f64::MAX };
-    // The mode with the most indices last in name, first in effect: it has the most to say.
+    // The mode with the fewest indices first: where one mode lies within another, as every user's
+    // few weeks do, what both could explain goes to the one that needs fewer numbers for it.
     let mut modes: Vec<usize> = (0..order).collect();
-    modes.sort_by_key(|&mode| (std::cmp::Reverse(counts.modes[mode].len()), mode));
-    for round in 0..ROUNDS {
+    let used = |mode: usize| counts.modes[mode].iter().filter(|&&n| n > 0).count();
+    modes.sort_by_key(|&mode| (used(mode), mode));
+    for _ in 0..ROUNDS {
         for &mode in &modes {
             let sums = sums(train, mode_order, None, &biases)?;
-            if round == 0 {
-                damping.modes[mode] = estimate(&sums.modes[mode], &counts.modes[mode], sums.squares);
-            }
-            step(&mut biases.modes[mode], &sums.modes[mode], &counts.modes[mode], damping.modes[mode], 1.0);
+            let (values, counts) = (&mut biases.modes[mode], &counts.modes[mode]);
+            damping.modes[mode] = estimate(values, &sums.modes[mode], counts, sums.squares);
+            step(values, &sums.modes[mode], counts, damping.modes[mode]);
         }
         if biases.time.is_some() {
             let sums = sums(train, mode_order, None, &biases)?;
-            if round == 0 {
-                damping.time = estimate(&sums.time, &counts.buckets, sums.squares);
-            }
             if let Some(time) = &mut biases.time {
-                step(&mut time.values, &sums.time, &counts.buckets, damping.time, 1.0);
+                damping.time = estimate(&time.values, &sums.time, &counts.buckets, sums.squares);
+                step(&mut time.values, &sums.time, &counts.buckets, damping.time);
             }
         }
     }
@@ -189,25 +188,31 @@ pub fn refit(
     Ok(())
 }
 
-/// sigma^2 / tau^2 of one group.
-fn estimate(sums: &[f64], counts: &[u32], squares: f64) -> f64 {
-    let (mut between, mut groups, mut entries) = (0.0, 0.0, 0.0);
-    for (sum, &n) in sums.iter().zip(counts).filter(|(_, n)| **n > 0) {
-        between += sum * sum / f64::from(n);
+/// sigma^2 / tau^2 of one group, from what the others leave over: the residuals with the group's own
+/// biases put back.
+fn estimate(biases: &[f64], sums: &[f64], counts: &[u32], squares: f64) -> f64 {
+    let (mut between, mut groups, mut entries, mut total) = (0.0, 0.0, 0.0, squares);
+    for ((bias, sum), &n) in biases.iter().zip(sums).zip(counts).filter(|(_, n)| **n > 0) {
+        let n = f64::from(n);
+        let own = sum + n * bias;
+        total += bias * (sum + own);
+        between += own * own / n;
         groups += 1.0;
-        entries += f64::from(n);
+        entries += n;
     }
-    let within = (squares - between).max(0.0) / (entries - groups).max(1.0);
+    let within = (total - between).max(0.0) / (entries - groups).max(1.0);
     let variance = (between - groups * within) / entries.max(1.0);
     if variance > 0.0 { within / variance } else { f64::MAX }
 }
 
-fn step(biases: &mut [f64], sums: &[f64], counts: &[u32], damping: f64, length: f64) {
-    if damping >= MOST_DAMPING {
-        return;
-    }
+/// Sets every bias to what its own damped least squares ask for.
+fn step(biases: &mut [f64], sums: &[f64], counts: &[u32], damping: f64) {
     for ((bias, sum), &n) in biases.iter_mut().zip(sums).zip(counts) {
-        *bias += length * (sum - damping * *bias) / (f64::from(n) + damping);
+        *bias = if damping < MOST_DAMPING && n > 0 {
+            (sum + f64::from(n) * *bias) / (f64::from(n) + damping)
+        } else {
+            0.0
+        };
     }
 }
 

@@ -10,6 +10,9 @@ pub enum PenaltyKind {
     /// lambda * sum over modes d of the nuclear norm of G_d: drives whole directions to zero.
     #[default]
     Nuclear,
+    /// lambda^2 * sum over modes and singular values of log(1 + sigma / lambda): as the nuclear norm
+    /// for what is small, so that noise is kept out, and less and less for what is large.
+    Log,
     /// lambda * |G|_F^2: shrinks all directions alike.
     Frobenius,
 }
@@ -41,28 +44,35 @@ impl Penalty {
         if self.lambda == 0.0 {
             return 0.0;
         }
-        self.lambda
-            * match self.kind {
-                PenaltyKind::Frobenius => core.dot(core),
-                PenaltyKind::Nuclear => (0..core.order())
-                    .map(|mode| self.spectrum(core, mode).0.iter().map(|v| v.sqrt()).sum::<f64>())
-                    .sum(),
-            }
+        if self.kind == PenaltyKind::Frobenius {
+            return self.lambda * core.dot(core);
+        }
+        let of_one = |v: &f64| match self.kind {
+            PenaltyKind::Log => self.lambda * self.lambda * (v.sqrt() / self.lambda).ln_1p(),
+            _ => self.lambda * v.sqrt(),
+        };
+        let of_mode = |mode: usize| self.spectrum(core, mode).0.iter().map(of_one).sum::<f64>();
+        (0..core.order()).map(of_mode).sum()
     }
 
-    /// Adds its gradient to `to`: lambda * sum_d (G_d G_d^T + epsilon I)^(-1/2) G_d, folded, or
-    /// 2 lambda G.
+    /// Adds its gradient to `to`: lambda * sum_d (G_d G_d^T + epsilon I)^(-1/2) G_d, folded, with
+    /// lambda / (lambda + sigma) beside every singular value for the logarithm; or 2 lambda G.
     pub fn add_gradient(&self, core: &Core, to: &mut Core) {
         if self.lambda == 0.0 {
             return;
         }
         match self.kind {
             PenaltyKind::Frobenius => to.axpy(2.0 * self.lambda, core),
-            PenaltyKind::Nuclear => {
+            PenaltyKind::Nuclear | PenaltyKind::Log => {
                 for mode in 0..core.order() {
                     let (values, basis) = self.spectrum(core, mode);
+                    let weight = |v: &f64| match self.kind {
+                        PenaltyKind::Log => self.lambda / (self.lambda + v.sqrt()) / v.sqrt(),
+                        _ => 1.0 / v.sqrt(),
+                    };
+                    let weights: Vec<f64> = values.iter().map(weight).collect();
                     let root = Square::from_fn(values.len(), |i, j| {
-                        (0..values.len()).map(|a| basis[(i, a)] * basis[(j, a)] / values[a].sqrt()).sum()
+                        (0..values.len()).map(|a| basis[(i, a)] * basis[(j, a)] * weights[a]).sum()
                     });
                     to.axpy(self.lambda, &core.mode_product(mode, &root));
                 }
@@ -74,8 +84,8 @@ impl Penalty {
     ///
     /// 2 s t + c t^2 + penalty(G + t xi),
     ///
-    /// given the error's own s and c. The sum is convex in t: its best step is found by bisection
-    /// of the slope, on cores alone.
+    /// given the error's own s and c. The sum is convex in t for the norms, and nearly so for the
+    /// logarithm: its best step is found by bisection of the slope, on cores alone.
     pub fn step(&self, core: &Core, xi: &Core, s: f64, c: f64) -> (f64, f64) {
         if self.lambda == 0.0 {
             return (s, c);
@@ -134,8 +144,8 @@ mod tests {
         Core::from_vec(&[3, 2, 4], (0..24).map(|k| (k as f64 * seed).sin()).collect())
     }
 
-    fn penalties() -> [Penalty; 2] {
-        [PenaltyKind::Nuclear, PenaltyKind::Frobenius].map(|kind| Penalty {
+    fn penalties() -> [Penalty; 3] {
+        [PenaltyKind::Nuclear, PenaltyKind::Log, PenaltyKind::Frobenius].map(|kind| Penalty {
             kind,
             lambda: 0.3,
             smoothing: 1e-6,

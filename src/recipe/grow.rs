@@ -1,6 +1,5 @@
 //! What a model of higher rank starts from: the directions that the residual itself points to.
 
-use super::settings::main_modes;
 use crate::error::Result;
 use crate::manifold::{Core, Distribution, Point, Rows, Tangent, orthonormalize};
 use crate::objective::{Coordinates, Regularised};
@@ -33,11 +32,10 @@ pub(super) fn seed_point(dims: &[usize], coordinates: &Coordinates) -> Point {
     point
 }
 
-/// How many columns of a first model are the constant one: one in every mode but the two largest,
+/// How many columns of a first model are the constant one: one in every mode but the two main ones,
 /// so that what these have in common does not depend on the others from the start.
-pub(super) fn first_columns(dims: &[usize], ranks: &[usize]) -> Vec<usize> {
-    let main = main_modes(dims);
-    (0..dims.len()).map(|mode| usize::from(!main.contains(&mode) || ranks[mode] == 1)).collect()
+pub(super) fn first_columns(main: [usize; 2], ranks: &[usize]) -> Vec<usize> {
+    (0..ranks.len()).map(|mode| usize::from(!main.contains(&mode) || ranks[mode] == 1)).collect()
 }
 
 fn normalise(factor: &mut Rows) {

@@ -1,6 +1,7 @@
 //! What is tried next, and whether it helped: a state machine without mathematics.
 
-use super::settings::{BiasChoice, PenaltyChoice, Recipe, main_modes};
+use super::settings::{BiasChoice, PenaltyChoice, Recipe};
+use crate::objective::PenaltyKind;
 use serde::{Deserialize, Serialize};
 
 /// What is fitted at a time.
@@ -16,6 +17,8 @@ pub struct Stage {
     pub bias: BiasChoice,
     /// The weight of the penalty.
     pub lambda: f64,
+    /// Its norm.
+    pub kind: PenaltyKind,
 }
 
 /// A change of the stage.
@@ -26,6 +29,8 @@ pub enum Move {
     Plain,
     /// The first model with biases or a penalty.
     Begin,
+    /// Less penalty on what is strong: the logarithm instead of the nuclear norm.
+    Log,
     /// Less penalty.
     Weaker,
     /// More penalty.
@@ -74,6 +79,8 @@ pub struct Plan {
     pub tried: Vec<Tried>,
     /// The validation MSE of biases alone.
     pub biases_mse: Option<f64>,
+    /// The two modes that a first model is about: those whose indices differ most.
+    pub main: [usize; 2],
     /// The penalty that counts suggest.
     pub usual_lambda: f64,
     /// Whether there is nothing left to try.
@@ -110,6 +117,7 @@ impl Plan {
                 smoothed: false,
                 bias: BiasChoice::None,
                 lambda: 0.0,
+                kind: PenaltyKind::Nuclear,
             },
             change: Move::Plain,
             began: 0,
@@ -119,15 +127,15 @@ impl Plan {
             failed: Vec::new(),
             tried: Vec::new(),
             biases_mse: None,
+            main: [0, 1],
             usual_lambda: 0.0,
             done: false,
         }
     }
 
     /// The first stage after the plain one.
-    pub fn begin(&self, recipe: &Recipe, bias: BiasChoice, dims: &[usize], bound: &[usize]) -> Stage {
-        let main = main_modes(dims);
-        let order = dims.len();
+    pub fn begin(&self, recipe: &Recipe, bias: BiasChoice, bound: &[usize]) -> Stage {
+        let (main, order) = (self.main, bound.len());
         let (mut ranks, mut held) = (bound.to_vec(), vec![false; order]);
         if recipe.grow {
             let first = main.iter().map(|&mode| bound[mode]).min().unwrap_or(1).min(FIRST_RANK);
@@ -140,7 +148,8 @@ impl Plan {
             PenaltyChoice::Auto => self.usual_lambda,
             PenaltyChoice::Fixed(lambda) => lambda,
         };
-        Stage { ranks, held, smoothed: true, bias, lambda }
+        let kind = recipe.penalty_kind.unwrap_or_default();
+        Stage { ranks, held, smoothed: true, bias, lambda, kind }
     }
 
     /// Takes note of an iteration.
@@ -185,7 +194,6 @@ impl Plan {
         iteration: usize,
         recipe: &Recipe,
         bias: BiasChoice,
-        dims: &[usize],
         bound: &[usize],
     ) -> Option<(Stage, Move)> {
         let mse = self.best.map_or(f64::MAX, |(mse, _)| mse);
@@ -208,7 +216,7 @@ impl Plan {
                 self.done = true;
                 return None;
             }
-            return Some((self.begin(recipe, bias, dims, bound), Move::Begin));
+            return Some((self.begin(recipe, bias, bound), Move::Begin));
         }
         if kept {
             self.accepted = Some((self.stage.clone(), mse));
@@ -228,12 +236,22 @@ impl Plan {
         next
     }
 
+    fn has_tried(&self, change: &Move) -> bool {
+        self.tried.iter().any(|tried| tried.change == *change)
+    }
+
     /// The first change of the accepted stage that has not failed yet.
     fn propose(&self, recipe: &Recipe, bound: &[usize]) -> Option<(Stage, Move)> {
         let (stage, _) = self.accepted.as_ref()?;
         let fresh = |change: &Move| !self.failed.contains(change);
         let mut moves = Vec::new();
         if recipe.penalty == PenaltyChoice::Auto {
+            if recipe.penalty_kind.is_none()
+                && stage.kind == PenaltyKind::Nuclear
+                && !self.has_tried(&Move::Log)
+            {
+                moves.push(Move::Log);
+            }
             moves.extend([Move::Weaker, Move::Stronger]);
         }
         if recipe.grow {
@@ -248,6 +266,7 @@ impl Plan {
         moves.into_iter().filter(fresh).find_map(|change| {
             let mut stage = stage.clone();
             match &change {
+                Move::Log => stage.kind = PenaltyKind::Log,
                 Move::Weaker => stage.lambda /= LADDER,
                 Move::Stronger => stage.lambda *= LADDER,
                 Move::Free(mode) => {

@@ -1,14 +1,14 @@
 //! What is found out before the first iteration: counts, biases, and a penalty to begin with.
 
-use super::settings::{BiasChoice, Recipe, main_modes};
+use super::settings::{BiasChoice, Recipe};
 use crate::control::Control;
 use crate::error::Result;
-use crate::manifold::Point;
+use crate::manifold::{Point, Tangent};
 use crate::model::Biases;
 use crate::objective::bias_fit::{self, Counts, Damping};
 use crate::objective::{Coordinates, Regularised};
 use crate::shard::{Dataset, Manifest};
-use crate::solver::Objective;
+use crate::solver::{Iteration, Objective, State};
 
 /// The penalty to begin with is this times sigma sqrt((n_1 + n_2) / m), about the norm of the gradient
 /// of pure noise of standard deviation sigma over m entries of n_1 x n_2 rows: a smaller one would
@@ -27,6 +27,8 @@ pub(super) struct Prepared {
     /// The validation MSE of biases alone.
     pub biases_mse: Option<f64>,
     pub usual_lambda: f64,
+    /// The two modes whose indices differ most.
+    pub main: [usize; 2],
     /// Passes over the train entries that this has taken.
     pub passes: usize,
 }
@@ -52,10 +54,11 @@ pub(super) fn prepare(
     if recipe.bias != BiasChoice::None {
         (found.bias, found.biases_mse) = (BiasChoice::Mean, validate(objective, &mean, &nothing)?);
     }
+    let train = objective.data.train();
+    let (biases, damping) = bias_fit::fit(train, &manifest.mode_order, &counts, mean.mean, time)?;
+    found.passes += bias_fit::ROUNDS * (dims.len() + usize::from(biases.time.is_some()));
+    found.main = main_modes(&damping.modes);
     if matches!(recipe.bias, BiasChoice::Modes | BiasChoice::Auto) {
-        let train = objective.data.train();
-        let (biases, damping) = bias_fit::fit(train, &manifest.mode_order, &counts, mean.mean, time)?;
-        found.passes += bias_fit::ROUNDS * (dims.len() + usize::from(biases.time.is_some()));
         let entries: Vec<String> = damping.modes.iter().map(|damping| format!("{damping:.1}")).collect();
         control.detail(format!("damping of the biases, in entries: {}", entries.join(", ")));
         let mse = validate(objective, &biases, &nothing)?;
@@ -71,11 +74,19 @@ pub(super) fn prepare(
         found.biases = Some(mean);
     }
     let rows = |mode: usize| counts.modes[mode].iter().filter(|&&n| n > 0).count() as f64;
-    let rows: f64 = main_modes(&dims).into_iter().map(rows).sum();
+    let rows: f64 = found.main.into_iter().map(rows).sum();
     let left = found.biases_mse.unwrap_or_else(|| variance(manifest));
     found.usual_lambda = USUAL * (left * rows / manifest.train.entries.max(1) as f64).sqrt();
     found.counts = Some(counts);
     Ok(found)
+}
+
+/// The two modes with the least damping, in order: those whose indices differ most. A time mode with
+/// more indices than there are users is not one of them.
+fn main_modes(damping: &[f64]) -> [usize; 2] {
+    let mut modes: Vec<usize> = (0..damping.len()).collect();
+    modes.sort_by(|&a, &b| damping[a].total_cmp(&damping[b]).then(a.cmp(&b)));
+    [modes[0].min(modes[1]), modes[0].max(modes[1])]
 }
 
 /// The validation MSE of biases alone.
@@ -90,4 +101,34 @@ fn validate(objective: &mut Regularised, biases: &Biases, nothing: &Point) -> Re
 pub(super) fn variance(manifest: &Manifest) -> f64 {
     let (values, entries) = (&manifest.values, manifest.train.entries.max(1) as f64);
     (values.sum_of_squares / entries - (values.sum / entries).powi(2)).max(f64::MIN_POSITIVE)
+}
+
+/// No state yet: there is none without a point.
+pub(super) fn empty_state() -> State {
+    let point = Point::zeros(&[1, 1], &[1, 1]);
+    let nothing = Tangent::zeros_like(&point);
+    State {
+        gradient: nothing.clone(),
+        direction: nothing,
+        point,
+        slope: 0.0,
+        gradient_square: 0.0,
+        first_gradient_norm: 0.0,
+        last: Iteration {
+            iteration: 0,
+            passes: 0,
+            cost: 0.0,
+            train_mse: 0.0,
+            validation_mse: None,
+            gradient_norm: 0.0,
+            step: 0.0,
+            beta: 0.0,
+            backtracks: 0,
+            restarted: false,
+            guarded: 0,
+        },
+        best: None,
+        guards: 0,
+        stuck: false,
+    }
 }

@@ -39,8 +39,8 @@ pub struct Recipe {
     pub bias_time: Option<(usize, usize)>,
     /// Penalty.
     pub penalty: PenaltyChoice,
-    /// Its norm.
-    pub penalty_kind: PenaltyKind,
+    /// Its norm; none leaves it to validation where the weight is, and is nuclear otherwise.
+    pub penalty_kind: Option<PenaltyKind>,
     /// Whether the rank grows from a small one up to that of the configuration.
     pub grow: bool,
     /// Where predictions are clipped.
@@ -60,7 +60,7 @@ impl Recipe {
             bias: BiasChoice::None,
             bias_time: None,
             penalty: PenaltyChoice::Fixed(0.0),
-            penalty_kind: PenaltyKind::Nuclear,
+            penalty_kind: None,
             grow: false,
             range: None,
         }
@@ -115,21 +115,17 @@ pub fn rating_range(manifest: &Manifest) -> Option<(f64, f64)> {
 }
 
 /// The highest rank that `--rank auto` goes to: as many as there are train entries for every row of
-/// the two largest modes, between 8 and 64; 8 in the other modes.
+/// the two largest modes, between 8 and 64, and not above a mode's dimension.
 pub fn auto_rank(manifest: &Manifest) -> Vec<usize> {
-    let dims: Vec<usize> = manifest.dims().iter().map(|&dim| dim as usize).collect();
-    let main = main_modes(&dims);
-    let rows: usize = main.iter().map(|&mode| dims[mode]).sum();
+    let mut dims: Vec<usize> = manifest.dims().iter().map(|&dim| dim as usize).collect();
+    dims.sort_unstable();
+    let rows: usize = dims.iter().rev().take(2).sum();
     let most = (manifest.train.entries / rows.max(1) as u64).clamp(8, 64) as usize;
-    let common = main.iter().map(|&mode| dims[mode]).min().unwrap_or(1).min(most);
-    let rank =
-        |mode: usize| if main.contains(&mode) { common } else { dims[mode].min(8).min(common * common) };
-    (0..dims.len()).map(rank).collect()
-}
-
-/// The two largest modes.
-pub(super) fn main_modes(dims: &[usize]) -> [usize; 2] {
-    let mut modes: Vec<usize> = (0..dims.len()).collect();
-    modes.sort_by_key(|&mode| (std::cmp::Reverse(dims[mode]), mode));
-    [modes[0].min(modes[1]), modes[0].max(modes[1])]
+    // In order 2 neither rank may be above the other.
+    let most = if dims.len() == 2 { most.min(dims[0]) } else { most };
+    let bound: Vec<usize> = manifest.dims().iter().map(|&dim| most.min(dim as usize)).collect();
+    let product = |but: usize| -> usize {
+        bound.iter().enumerate().filter(|(mode, _)| *mode != but).map(|(_, rank)| *rank).product()
+    };
+    (0..bound.len()).map(|mode| bound[mode].min(product(mode))).collect()
 }

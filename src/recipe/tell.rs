@@ -8,6 +8,7 @@ impl fmt::Display for Tried {
         let what = match &self.change {
             Move::Plain => "the plain method".into(),
             Move::Begin => "a first model with biases and penalty".into(),
+            Move::Log => "less penalty on what is strong".into(),
             Move::Weaker => "less penalty".to_string(),
             Move::Stronger => "more penalty".into(),
             Move::Free(mode) => format!("mode {} set free", mode + 1),

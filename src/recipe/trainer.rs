@@ -3,12 +3,12 @@
 use super::fitted::{Fitted, fitted};
 use super::grow::{self, enlarge, first_columns, seed_point};
 use super::plan::{Move, Plan, Stage};
-use super::prepare::{prepare, variance};
+use super::prepare::{empty_state, prepare, variance};
 use super::settings::{BiasChoice, Recipe};
 use crate::control::Control;
-use crate::error::Result;
-use crate::manifold::Point;
-use crate::model::Biases;
+use crate::error::{Error, Result};
+use crate::manifold::{Point, orthonormalize};
+use crate::model::{Biases, Model};
 use crate::objective::bias_fit::{self, Counts, Damping};
 use crate::objective::{Coordinates, Penalty, Regularised};
 use crate::shard::Dataset;
@@ -87,6 +87,8 @@ pub struct Setup<'a> {
     pub seed: u64,
     /// Where the plain method is tried first, because a rank was given.
     pub probe: bool,
+    /// A model to start from.
+    pub warm: Option<Model>,
     /// Makes a solver.
     pub make_solver: Box<dyn Fn(Options) -> Solver + Send>,
 }
@@ -111,8 +113,10 @@ impl Trainer {
         extra.biases = prepared.biases;
         extra.plan.biases_mse = prepared.biases_mse;
         extra.plan.usual_lambda = prepared.usual_lambda;
+        extra.plan.main = prepared.main;
         let passes = prepared.passes;
-        let probe = setup.probe && recipe.decides() && recipe.bias == BiasChoice::Auto;
+        let probe =
+            setup.probe && setup.warm.is_none() && recipe.decides() && recipe.bias == BiasChoice::Auto;
         let plain_first = recipe.is_plain() || probe;
         let options = setup.options;
         let mut trainer = Trainer {
@@ -139,7 +143,10 @@ impl Trainer {
             trainer.state.last.passes += passes;
         } else {
             let bound = trainer.bound.clone();
-            let stage = trainer.extra.plan.begin(recipe, trainer.extra.bias, &trainer.dims, &bound);
+            let mut stage = trainer.extra.plan.begin(recipe, trainer.extra.bias, &bound);
+            if let Some(model) = setup.warm {
+                trainer.take_over(model, &mut stage)?;
+            }
             trainer.state.last.passes = passes;
             trainer.enter(stage, Move::Begin)?;
             trainer.state.first_gradient_norm = trainer.state.last.gradient_norm;
@@ -148,6 +155,32 @@ impl Trainer {
         let last = trainer.state.last;
         trainer.extra.plan.observe(last.iteration, last.cost, last.validation_mse);
         Ok(trainer)
+    }
+
+    /// Makes a model what the first stage starts from: its factors in these coordinates, and its
+    /// biases where both have some.
+    fn take_over(&mut self, model: Model, stage: &mut Stage) -> Result<()> {
+        stage.ranks = model.point.ranks().to_vec();
+        stage.held = (0..stage.ranks.len()).map(|mode| model.is_held(mode)).collect();
+        let mut point = model.point;
+        if let Some(coordinates) = &self.coordinates {
+            for (mode, factor) in point.factors.iter_mut().enumerate() {
+                coordinates.unscale_in_place(mode, factor);
+                let upper = orthonormalize(factor).map_err(|dependent| {
+                    Error::request(format!("the model to start from cannot be used: {dependent}"))
+                })?;
+                point.core = point.core.mode_product(mode, &upper);
+            }
+        }
+        let same = |(own, other): &(&Biases, &Biases)| {
+            let lengths = |biases: &Biases| biases.modes.iter().map(Vec::len).collect::<Vec<_>>();
+            lengths(own) == lengths(other) && own.time.is_some() == other.time.is_some()
+        };
+        if self.extra.biases.as_ref().zip(model.biases.as_ref()).filter(same).is_some() {
+            self.extra.biases = model.biases;
+        }
+        self.extra.accepted = Some((point, self.extra.biases.clone()));
+        Ok(())
     }
 
     /// Goes on from a checkpoint.
@@ -260,7 +293,7 @@ impl Trainer {
     fn next_stage(&mut self) -> Result<()> {
         let iteration = self.state.last.iteration;
         let plan = &mut self.extra.plan;
-        let next = plan.next(iteration, &self.recipe, self.extra.bias, &self.dims, &self.bound);
+        let next = plan.next(iteration, &self.recipe, self.extra.bias, &self.bound);
         if let Some(tried) = plan.tried.last() {
             self.control.say(tried.to_string());
             if tried.kept {
@@ -294,7 +327,7 @@ impl Trainer {
                     }
                     None => {
                         let point = seed_point(&self.dims, &coordinates);
-                        (point, first_columns(&self.dims, &stage.ranks))
+                        (point, first_columns(self.extra.plan.main, &stage.ranks))
                     }
                 };
                 let seed = self.seed.wrapping_add(iteration as u64);
@@ -328,11 +361,8 @@ impl Trainer {
             self.objective.held.clear();
         }
         self.objective.coordinates = if stage.smoothed { self.coordinates.clone() } else { None };
-        self.objective.penalty = Penalty {
-            kind: self.recipe.penalty_kind,
-            lambda: stage.lambda,
-            smoothing: SMOOTHING * self.variance,
-        };
+        self.objective.penalty =
+            Penalty { kind: stage.kind, lambda: stage.lambda, smoothing: SMOOTHING * self.variance };
         let biases = if stage.bias == BiasChoice::None { None } else { self.extra.biases.clone() };
         self.objective.data.set_biases(biases);
         self.objective.data.set_ranks(&self.dims, &stage.ranks);
@@ -364,35 +394,5 @@ impl Trainer {
     /// What turns a point into a model's factors.
     pub fn coordinates(&self) -> Option<&Coordinates> {
         self.coordinates.as_ref()
-    }
-}
-
-/// No state yet.
-fn empty_state() -> State {
-    let point = Point::zeros(&[1, 1], &[1, 1]);
-    let nothing = crate::manifold::Tangent::zeros_like(&point);
-    State {
-        gradient: nothing.clone(),
-        direction: nothing,
-        point,
-        slope: 0.0,
-        gradient_square: 0.0,
-        first_gradient_norm: 0.0,
-        last: crate::solver::Iteration {
-            iteration: 0,
-            passes: 0,
-            cost: 0.0,
-            train_mse: 0.0,
-            validation_mse: None,
-            gradient_norm: 0.0,
-            step: 0.0,
-            beta: 0.0,
-            backtracks: 0,
-            restarted: false,
-            guarded: 0,
-        },
-        best: None,
-        guards: 0,
-        stuck: false,
     }
 }

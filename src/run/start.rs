@@ -31,6 +31,7 @@ pub(super) fn setup<'a>(config: &'a Config, dataset: &'a Dataset) -> Setup<'a> {
         options: config.solver,
         seed: config.seed,
         probe: !config.rank_auto,
+        warm: None,
         make_solver: Box::new(move |options| solver(kind, options)),
     }
 }
@@ -81,6 +82,26 @@ pub(super) fn open(
     Ok(Regularised::new(objective))
 }
 
+/// The model that a run with a recipe starts from, where one was given.
+pub(super) fn warm(config: &Config, dataset: &Dataset) -> Result<Option<Model>> {
+    let Init::Run(run) = &config.init else { return Ok(None) };
+    if config.recipe.is_plain() {
+        return Ok(None);
+    }
+    let model = Model::read(run)?;
+    let dims: Vec<usize> = dataset.manifest().dims().iter().map(|&dim| dim as usize).collect();
+    let ranks = model.point.ranks();
+    if model.point.dims() != dims || ranks.iter().zip(&config.rank).any(|(rank, bound)| rank > bound) {
+        let what = format!(
+            "its model has dimensions {:?} and rank {ranks:?}, this run {dims:?} and at most {:?}",
+            model.point.dims(),
+            config.rank
+        );
+        return Err(Error::input(run, what));
+    }
+    Ok(Some(model))
+}
+
 /// The first point.
 pub(super) fn start_point(config: &Config, dataset: &Dataset, objective: &Regularised) -> Result<Point> {
     let dims: Vec<usize> = dataset.manifest().dims().iter().map(|&dim| dim as usize).collect();
@@ -96,6 +117,10 @@ pub(super) fn start_point(config: &Config, dataset: &Dataset, objective: &Regula
         }
         Init::Run(run) => {
             let model = Model::read(run)?;
+            if model.biases.is_some() {
+                let what = "its model has biases, which the plain method has not: leave --bias to auto";
+                return Err(Error::input(run, what));
+            }
             if model.point.dims() != dims || model.point.ranks() != config.rank {
                 let what = format!(
                     "its model has dimensions {:?} and rank {:?}, this run {dims:?} and {:?}",

@@ -5,7 +5,7 @@ use super::directory::RunDirectory;
 use super::limits::Limits;
 use super::log::{Log, LogLine};
 use super::save::{Background, Durable, Kept, Saver};
-use super::start::{needs, open, setup, start_point};
+use super::start::{needs, open, setup, start_point, warm};
 use crate::budget::{Budget, Reservation};
 use crate::checkpoint::{Checkpoints, Progress};
 use crate::control::{Control, Unit};
@@ -122,11 +122,14 @@ fn begin(
     let model = run.path().join("model");
     make_dir(run.disk(), &model)?;
     Model::write_labels(run.disk(), dataset, &model)?;
-    let log = Log::open(run.disk(), run.path(), None)?;
-    let before = Progress::default();
-    let mut job = Job::new(run, dataset, config, limits, control, &budget, usage, before, &objective, log);
     let first = |objective: &Regularised| start_point(config, dataset, objective);
-    let trainer = Trainer::begin(setup(config, dataset), objective, control, first)?;
+    let mut setup = setup(config, dataset);
+    setup.warm = warm(config, dataset)?;
+    let trainer = Trainer::begin(setup, objective, control, first)?;
+    // Last, because a run without a log has nothing that is worth keeping.
+    let log = Log::open(run.disk(), run.path(), None)?;
+    let (before, objective) = (Progress::default(), &trainer.objective);
+    let mut job = Job::new(run, dataset, config, limits, control, &budget, usage, before, objective, log);
     job.log_iteration(&trainer, 1, 0.0)?;
     job.go_on(trainer)
 }

@@ -9,7 +9,7 @@ use tenfill::Dataset;
 use tenfill::shard::Split;
 use tenfill::synth::{RatingsSpec, RatingsSynth};
 
-/// Compare the default settings with the plain method, and with cmfrec
+/// Compare the default settings with the plain method, and with cmfrec and scikit-surprise
 #[derive(clap::Args)]
 pub struct Arguments {
     /// Where the data is made; removed afterwards
@@ -24,15 +24,17 @@ pub struct Arguments {
     /// 71567 x 10681 x 731 with 10 M ratings instead of 6000 x 4000 x 200 with 1 M
     #[arg(long)]
     large: bool,
-    /// Ratings files of userId, movieId, rating, timestamp to compare with cmfrec on, instead of
+    /// Ratings files of userId, movieId, rating, timestamp to compare on, instead of
     /// synthetic ones
     #[arg(long, value_name = "CSV", num_args = 1..)]
     files: Vec<PathBuf>,
-    /// A Python that has cmfrec
+    /// A Python that has cmfrec and scikit-surprise
     #[arg(long, default_value = "python3")]
     python: PathBuf,
 }
 
+/// The tastes behind the ratings: the library's default number, and the lowest of the ranks.
+const TASTES: usize = 4;
 const RANKS: [&str; 4] = ["4,4,4", "6,6,6", "8,8,8", "10,10,10"];
 const PLAIN: [&str; 6] = ["--bias", "none", "--penalty", "0", "--no-grow", "--no-clip"];
 
@@ -80,6 +82,7 @@ fn synthetic(arguments: &Arguments) -> Result<(), String> {
             "--test",
             "0.1",
         ]);
+        synth.args(["--rank", &TASTES.to_string()]);
         synth.args(["--dims", &text(&dims), "--entries", &entries.to_string(), "--seed", &seed.to_string()]);
         measure::run(synth.arg("-o").arg(&data))?;
         let (mut plain, mut ours) = (Vec::new(), Vec::new());
@@ -117,7 +120,7 @@ fn synthetic(arguments: &Arguments) -> Result<(), String> {
 /// The test MSE of the model that the ratings were made from.
 fn generating(data: &Path, dims: [u32; 3], entries: u64, seed: u64) -> Result<f64, String> {
     let mut spec = RatingsSpec::new(dims[0], dims[1], dims[2], entries);
-    (spec.seed, spec.validation, spec.test) = (seed, entries / 10, entries / 10);
+    (spec.seed, spec.validation, spec.test, spec.rank) = (seed, entries / 10, entries / 10, TASTES);
     let synth = RatingsSynth::new(spec).map_err(|error| error.to_string())?;
     let dataset = Dataset::open(data).map_err(|error| error.to_string())?;
     let (mut squares, mut count) = (0.0, 0.0);
@@ -160,13 +163,14 @@ fn compare(arguments: &Arguments, file: &Path) -> Result<(), String> {
         for line in output.lines() {
             let found: Value = serde_json::from_str(line).map_err(|error| error.to_string())?;
             println!(
-                "split {seed}  cmfrec k = {:3}, lambda tuned {:28} {:.4}  (validation {:.4}, lambda {:.4}{})",
+                "split {seed}  {:8} k = {:3}, lambda tuned {:26} {:.4}  (validation {:.4}, lambda {:.4}, for biases {})",
+                found["program"].as_str().unwrap_or_default(),
                 found["k"].to_string(),
                 "",
                 number(&found, "test_rmse"),
                 number(&found, "validation_mse").sqrt(),
                 number(&found, "lambda"),
-                if found["scaled"] == true { ", scaled by counts" } else { "" },
+                found["bias"].to_string().trim_matches('"'),
             );
         }
         for path in [data, folder] {
