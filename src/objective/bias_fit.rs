@@ -153,14 +153,7 @@ pub fn refit(
     let sums = sums(train, mode_order, Some(point), biases)?;
     let mut change = Biases { mean: 0.0, ..biases.clone() };
     let (mut along, mut prior) = (0.0, 0.0);
-    let mut groups: Vec<(&mut Vec<f64>, &Vec<f64>, &Vec<u32>, f64)> = Vec::new();
-    for (mode, values) in change.modes.iter_mut().enumerate() {
-        groups.push((values, &sums.modes[mode], &counts.modes[mode], damping.modes[mode]));
-    }
-    if let Some(time) = &mut change.time {
-        groups.push((&mut time.values, &sums.time, &counts.buckets, damping.time));
-    }
-    for (values, sums, counts, damping) in groups {
+    let mut take_step = |values: &mut [f64], sums: &[f64], counts: &[u32], damping: f64| {
         for ((value, sum), &n) in values.iter_mut().zip(sums).zip(counts) {
             let bias = *value;
             *value =
@@ -170,6 +163,12 @@ pub fn refit(
                 prior += damping * *value * *value;
             }
         }
+    };
+    for (mode, values) in change.modes.iter_mut().enumerate() {
+        take_step(values, &sums.modes[mode], &counts.modes[mode], damping.modes[mode]);
+    }
+    if let Some(time) = &mut change.time {
+        take_step(&mut time.values, &sums.time, &counts.buckets, damping.time);
     }
     let squares = squared_length(train, mode_order, &change)? + prior;
     let length = along / squares;

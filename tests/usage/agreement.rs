@@ -34,10 +34,13 @@ fn queries(order: usize) -> String {
     text
 }
 
+/// Of every label, its index and its columns by name.
+type Table = HashMap<String, (usize, HashMap<String, String>)>;
+
 /// Rebuilds predictions from the CSV export, by the formula of its documentation.
 struct Rebuilt {
     about: Value,
-    tables: Vec<HashMap<String, (usize, HashMap<String, String>)>>,
+    tables: Vec<Table>,
     core: Vec<f64>,
 }
 
