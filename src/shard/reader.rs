@@ -173,8 +173,18 @@ impl Shard {
 
     /// Views the bytes of block `number`; every index and end is in range afterwards.
     pub fn view<'b>(&self, number: usize, bytes: &'b [u8]) -> Result<BlockView<'b>> {
+        self.view_with(number, bytes, true)
+    }
+
+    /// [`view`](Self::view) of a block that has been viewed before and whose checksum is the same:
+    /// what is in it is not looked at again.
+    pub fn view_again<'b>(&self, number: usize, bytes: &'b [u8]) -> Result<BlockView<'b>> {
+        self.view_with(number, bytes, false)
+    }
+
+    fn view_with<'b>(&self, number: usize, bytes: &'b [u8], all: bool) -> Result<BlockView<'b>> {
         let row = &self.blocks[number];
-        let view = block::decode(bytes, &self.dims)
+        let view = block::decode_with(bytes, &self.dims, all)
             .map_err(|(at, what)| Error::corrupt(&self.path, row.offset + at, what))?;
         let slices = view.ids[0];
         if view.entries != row.entries as usize

@@ -172,12 +172,17 @@ impl Stream {
         let mut visit = |position: usize, bytes: &[u8], fresh: bool| -> Result<()> {
             let (shard, number) = self.blocks[position];
             let shard = &self.shards[shard];
-            if fresh || !self.checked[position].load(Ordering::Relaxed) {
+            let first = !self.checked[position].load(Ordering::Relaxed);
+            if fresh || first {
                 shard.check(number, bytes)?;
-                self.checked[position].store(true, Ordering::Relaxed);
             }
             self.bytes_read.fetch_add(bytes.len() as u64, Ordering::Relaxed);
-            each(&shard.view(number, bytes)?)
+            if !first {
+                return each(&shard.view_again(number, bytes)?);
+            }
+            let view = shard.view(number, bytes)?;
+            self.checked[position].store(true, Ordering::Relaxed);
+            each(&view)
         };
         if self.access() == Access::ReadAhead {
             return ahead::read(
