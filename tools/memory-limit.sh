@@ -30,7 +30,7 @@ fi
 
 mkdir -p "$place"
 data="$place/limit$millions.tenfill" run="$place/limit-run"
-[ -d "$data" ] || "$tenfill" synth --quiet -o "$data" --dims 20000,10000,1000 --rank 5 --test 0 \
+[ -d "$data" ] || "$tenfill" synth --quiet -o "$data" --dims 100000,50000,1000 --rank 5 --test 0 \
     --entries "${millions}000000" --values f32 --memory 256M
 rm -rf "$run"
 python3 - "$data" <<'PY' # out of the page cache: what is cached already is charged to nobody

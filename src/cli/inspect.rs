@@ -7,6 +7,7 @@ use crate::model::Model;
 use crate::objective::Needs;
 use crate::run::{Config, check_rank};
 use crate::shard::{Dataset, ModeKind};
+use crate::stream::Access;
 use crate::units;
 use serde_json::json;
 use std::path::PathBuf;
@@ -121,11 +122,12 @@ pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<ExitCode> 
     if let Some(rank) = &arguments.rank {
         let rank = check_rank(rank, manifest)?;
         let threads = arguments.threads.unwrap_or_else(default_threads);
-        let mut needs = Needs::of(&dataset, &rank, Precision::default(), None, threads);
+        let access = Access::usual(manifest.train.bytes());
+        let mut needs = Needs::of(&dataset, &rank, Precision::default(), Some(access), threads);
         if manifest.validation.entries > 0 {
             needs = needs.with_recipe(&dataset); // what `complete` does by default
         }
-        let (most, least) = (needs.total(needs.lanes), needs.total(1));
+        let (most, least) = (needs.most(), needs.total(1));
         context.print(format_args!(
             "  memory   {} for rank {rank:?}, {} at the least",
             units::size(most),

@@ -5,6 +5,11 @@ use crate::kernel::{GradientSums, Packing, Precision};
 use crate::shard::Dataset;
 use crate::stream::{Access, LANES};
 
+/// The program and its libraries, files, small matrices, as measured on small runs.
+const CONSTANT: u64 = 2 << 20;
+/// A thread's stack, workspace and allocator arena.
+const PER_THREAD: u64 = 512 << 10;
+
 /// What a run of a given rank needs, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Needs {
@@ -43,10 +48,12 @@ impl Needs {
         // A lane has its own part of the first level and all rows of the others.
         let slices = dims[0].div_ceil(lanes as usize);
         let lane = GradientSums::bytes(&dims, &stored, slices, precision) + 65_536;
-        let packed = Packing::bytes(&dims, &stored);
+        // A point with its direction, and a point of its own for a look at validation.
+        let halves = if manifest.validation.entries > 0 { 3 } else { 2 };
+        let packed = Packing::bytes(&dims, &stored) / 2 * halves;
         let flags: u64 = manifest.modes.iter().map(|mode| u64::from(mode.dim)).sum();
         let window = if access == Some(Access::ReadAhead) { 12 << 20 } else { 0 };
-        let constant = (6 << 20) + flags + threads as u64 * (window + (1 << 20));
+        let constant = CONSTANT + flags + threads as u64 * (window + PER_THREAD);
         Needs { copy, copies, lane, lanes, packed, constant }
     }
 
@@ -59,9 +66,22 @@ impl Needs {
         Needs { copies: self.copies + 4, constant, ..self }
     }
 
+    /// A copy of the solver's state, so that it is written while the next pass computes: all but the
+    /// trial point and its partials. Done without where the budget has no room for it.
+    pub fn snapshot(&self) -> u64 {
+        self.copy * (self.copies - 2)
+    }
+
+    /// What a run takes where the budget leaves nothing to wish for.
+    pub fn most(&self) -> u64 {
+        self.total(self.lanes) + self.snapshot()
+    }
+
     /// With this many lane buffers.
     pub fn total(&self, buffers: u64) -> u64 {
-        self.copy * self.copies + self.lane * buffers + self.packed + self.constant
+        let held = self.copy * self.copies + self.lane * buffers + self.packed;
+        // A twentieth for what the allocator rounds up and keeps.
+        held / 20 * 21 + self.constant
     }
 
     /// How many lane buffers fit into a budget: all lanes', or as many as there is room for.

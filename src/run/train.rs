@@ -181,8 +181,7 @@ impl<'a> Job<'a> {
     ) -> Self {
         control.progress().stage("complete", Unit::Iterations, config.solver.max_iterations as u64);
         let needs = needs(config, dataset, limits.threads);
-        // A state has all that the solver holds but the trial point and its partials.
-        let copy = budget.reserve(needs.copy * (needs.copies - 2), "a copy of the state");
+        let copy = budget.reserve(needs.snapshot(), "a copy of the state");
         if copy.is_err() {
             control.detail("--memory has no room for a copy of the state: passes wait for checkpoints");
         }

@@ -39,6 +39,15 @@ pub enum Access {
     ReadAhead,
 }
 
+impl Access {
+    /// What the machine's free memory suggests for so many bytes of shards.
+    pub fn usual(bytes: u64) -> Self {
+        // Half of what is free: the other half is for everybody else.
+        let fits = crate::usage::available_bytes().is_none_or(|free| bytes < free / 2);
+        if fits { Access::Mapped } else { Access::ReadAhead }
+    }
+}
+
 /// A split that can be gone through again and again.
 #[derive(Debug)]
 pub struct Stream {
@@ -58,11 +67,7 @@ impl Stream {
     pub fn open(dataset: &Dataset, split: Split, access: Option<Access>) -> Result<Self> {
         let shards = dataset.shards(split)?;
         let bytes = dataset.manifest().split(split).bytes();
-        let access = access.unwrap_or_else(|| {
-            // Half of what is free: the other half is for everybody else.
-            let fits = crate::usage::available_bytes().is_none_or(|free| bytes < free / 2);
-            if fits { Access::Mapped } else { Access::ReadAhead }
-        });
+        let access = access.unwrap_or_else(|| Access::usual(bytes));
         let maps = match access {
             Access::Mapped => shards.iter().map(Map::new).collect::<Result<Vec<_>>>()?,
             Access::ReadAhead => Vec::new(),
