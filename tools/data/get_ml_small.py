@@ -9,19 +9,13 @@ build script to read its metadata); nothing is installed. --archive takes a
 copy of the source package that is already there. The ratings are GroupLens's;
 their terms of use apply.
 """
-import argparse, glob, hashlib, os, subprocess, sys, tarfile, tempfile
+import argparse, os, sys
+
+from package import read_member
 
 NAME, VERSION = "lenskit", "2026.4.0"
 SHA256 = "c54b1a26b73aaaaf9b3f896cb72d7977dbd8faec839e92d8d28a4095abb34d29"
 MEMBER = "lenskit-2026.4.0/data/ml-latest-small/ratings.csv"
-
-
-def fetch(folder):
-    subprocess.check_call([sys.executable, "-m", "pip", "download", "--quiet",
-                           "--disable-pip-version-check", "--no-deps",
-                           "--ignore-requires-python", "--no-binary", NAME,
-                           "--dest", folder, NAME + "==" + VERSION])
-    return glob.glob(os.path.join(folder, "*.tar.gz"))[0]
 
 
 def main():
@@ -30,14 +24,7 @@ def main():
     p.add_argument("outdir")
     p.add_argument("--archive")
     a = p.parse_args()
-    with tempfile.TemporaryDirectory() as tmp:
-        archive = a.archive or fetch(tmp)
-        with open(archive, "rb") as f:
-            digest = hashlib.sha256(f.read()).hexdigest()
-        if digest != SHA256:
-            sys.exit("unexpected archive, sha256 " + digest)
-        with tarfile.open(archive) as t:
-            text = t.extractfile(MEMBER).read().decode("utf-8")
+    text = read_member(NAME, VERSION, SHA256, MEMBER, a.archive, source=True).decode("utf-8")
     lines = text.splitlines()
     if lines[0] != "userId,movieId,rating,timestamp":
         sys.exit("unexpected columns: %s" % lines[0])

@@ -33,8 +33,8 @@ pub struct Arguments {
     python: PathBuf,
 }
 
-/// The tastes behind the ratings: the library's default number, and the lowest of the ranks.
-const TASTES: usize = 4;
+/// The tastes behind the ratings: what `synth --kind ratings` makes unasked.
+const TASTES: usize = 5;
 const RANKS: [&str; 4] = ["4,4,4", "6,6,6", "8,8,8", "10,10,10"];
 const PLAIN: [&str; 6] = ["--bias", "none", "--penalty", "0", "--no-grow", "--no-clip"];
 
@@ -82,7 +82,6 @@ fn synthetic(arguments: &Arguments) -> Result<(), String> {
             "--test",
             "0.1",
         ]);
-        synth.args(["--rank", &TASTES.to_string()]);
         synth.args(["--dims", &text(&dims), "--entries", &entries.to_string(), "--seed", &seed.to_string()]);
         measure::run(synth.arg("-o").arg(&data))?;
         let (mut plain, mut ours) = (Vec::new(), Vec::new());
