@@ -52,7 +52,7 @@ impl Needs {
         let halves = if manifest.validation.entries > 0 { 3 } else { 2 };
         let packed = Packing::bytes(&dims, &stored) / 2 * halves;
         let flags: u64 = manifest.modes.iter().map(|mode| u64::from(mode.dim)).sum();
-        let window = if access == Some(Access::ReadAhead) { 12 << 20 } else { 0 };
+        let window = access.map_or(0, Access::lane_memory);
         let constant = CONSTANT + flags + threads as u64 * (window + PER_THREAD);
         Needs { copy, copies, lane, lanes, packed, constant }
     }

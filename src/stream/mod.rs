@@ -46,6 +46,14 @@ impl Access {
         let fits = crate::usage::available_bytes().is_none_or(|free| bytes < free / 2);
         if fits { Access::Mapped } else { Access::ReadAhead }
     }
+
+    /// Memory that a lane's buffers take while it is read.
+    pub fn lane_memory(self) -> u64 {
+        match self {
+            Access::Mapped => 0,
+            Access::ReadAhead => ahead::MEMORY,
+        }
+    }
 }
 
 /// A split that can be gone through again and again.
@@ -143,11 +151,6 @@ impl Stream {
     /// How many bytes of blocks were handed out so far.
     pub fn bytes_read(&self) -> u64 {
         self.bytes_read.load(Ordering::Relaxed)
-    }
-
-    /// Memory that a lane's buffers take while it is read.
-    pub fn lane_memory(&self) -> u64 {
-        if self.access() == Access::Mapped { 0 } else { ahead::MEMORY }
     }
 
     /// Calls `each` with every block of a lane, in order. Checksums are compared when bytes come

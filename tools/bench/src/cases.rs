@@ -1,7 +1,18 @@
 //! The data that kernels are measured on, made by `tenfill synth` and kept.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use tenfill::shard::{Dataset, Split};
+
+/// Where and with what is measured.
+#[derive(clap::Args)]
+pub struct Place {
+    /// Where data and runs are made
+    #[arg(long, default_value = "target/bench")]
+    pub dir: PathBuf,
+    /// The tenfill to measure, and to make the data with
+    #[arg(long, default_value = "target/release/tenfill")]
+    pub tenfill: PathBuf,
+}
 
 /// A dataset and a rank.
 pub struct Case {
@@ -78,8 +89,8 @@ pub const CASES: [Case; 7] = [
 
 impl Case {
     /// Its dataset, made unless it is there.
-    pub fn dataset(&self, dir: &Path, tenfill: &Path) -> Result<Dataset, String> {
-        dataset(self.data, self.synth, dir, tenfill)
+    pub fn dataset(&self, place: &Place) -> Result<Dataset, String> {
+        dataset(self.data, self.synth, &place.dir, &place.tenfill)
     }
 }
 

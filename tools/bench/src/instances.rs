@@ -1,19 +1,15 @@
 //! Iterations to train MSE 1e-12 on instances of the paper, each with the bound it must keep.
 
+use crate::cases::Place;
 use crate::measure;
 use serde_json::Value;
-use std::path::PathBuf;
 use std::process::Command;
 
 /// Complete instances of the paper and count iterations
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// Where the data is made; removed afterwards
-    #[arg(long, default_value = "target/bench")]
-    dir: PathBuf,
-    /// The tenfill to measure
-    #[arg(long, default_value = "target/release/tenfill")]
-    tenfill: PathBuf,
+    #[command(flatten)]
+    place: Place,
     /// Seeds per instance
     #[arg(long, default_value_t = 3)]
     seeds: u64,
@@ -33,7 +29,7 @@ const INSTANCES: [(&str, &str, &str, &str, u64); 6] = [
 ];
 
 pub fn run(arguments: &Arguments) -> Result<(), String> {
-    std::fs::create_dir_all(&arguments.dir).map_err(|error| error.to_string())?;
+    std::fs::create_dir_all(&arguments.place.dir).map_err(|error| error.to_string())?;
     println!(
         "{:26} {:>4} {:>10} {:>6} {:>6} {:>10} {:>10} {:>8} {:>8}",
         "instance", "seed", "iterations", "bound", "passes", "train MSE", "test MSE", "CPU s", "wall s"
@@ -41,9 +37,10 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
     let mut over = 0;
     for (name, dims, rank, oversampling, bound) in INSTANCES {
         for seed in 1..=arguments.seeds {
-            let (data, run) = (arguments.dir.join("instance.tenfill"), arguments.dir.join("instance-run"));
+            let (data, run) =
+                (arguments.place.dir.join("instance.tenfill"), arguments.place.dir.join("instance-run"));
             let seed_text = seed.to_string();
-            let mut synth = Command::new(&arguments.tenfill);
+            let mut synth = Command::new(&arguments.place.tenfill);
             synth.args([
                 "synth",
                 "--quiet",
@@ -56,7 +53,7 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
                 oversampling,
             ]);
             measure::run(synth.args(["--seed", &seed_text, "-o"]).arg(&data))?;
-            let mut complete = Command::new(&arguments.tenfill);
+            let mut complete = Command::new(&arguments.place.tenfill);
             complete.args([
                 "complete",
                 "--quiet",

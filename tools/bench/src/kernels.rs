@@ -5,7 +5,7 @@
 //! processor time (of all threads, divided by their number), the median of several passes: on an idle
 //! machine that is the wall time, which stands beside it.
 
-use crate::cases::{CASES, Case, evict};
+use crate::cases::{CASES, Case, Place, evict};
 use crate::limits::Limits;
 use serde_json::{Value, json};
 use std::hint::black_box;
@@ -23,12 +23,8 @@ use tenfill::usage::{anonymous_bytes, cpu_seconds};
 /// Measure the passes over the data against their naive twins
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// Where the data is made and kept
-    #[arg(long, default_value = "target/bench")]
-    dir: PathBuf,
-    /// The tenfill to make the data with
-    #[arg(long, default_value = "target/release/tenfill")]
-    tenfill: PathBuf,
+    #[command(flatten)]
+    place: Place,
     /// Only the cases whose name contains this
     #[arg(long)]
     only: Option<String>,
@@ -78,7 +74,7 @@ fn run_in_pool(arguments: &Arguments) -> Result<(), String> {
     let mut lines = Vec::new();
     let wanted = |case: &&Case| arguments.only.as_ref().is_none_or(|only| case.name.contains(only.as_str()));
     for case in CASES.iter().filter(|case| arguments.large || !case.large).filter(wanted) {
-        let dataset = case.dataset(&arguments.dir, &arguments.tenfill)?;
+        let dataset = case.dataset(&arguments.place)?;
         lines.extend(measure(case, &dataset, &limits)?);
         if case.large {
             lines.push(cold(case, &dataset)?);

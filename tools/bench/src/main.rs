@@ -5,6 +5,7 @@ mod compare;
 mod convert;
 mod export;
 mod instances;
+mod iterations;
 mod kernels;
 mod limits;
 mod measure;
@@ -26,6 +27,7 @@ enum Command {
     Convert(convert::Arguments),
     Kernels(kernels::Arguments),
     Instances(instances::Arguments),
+    Iterations(iterations::Arguments),
     Scaling(scaling::Arguments),
     Compare(compare::Arguments),
     Export(export::Arguments),
@@ -37,6 +39,7 @@ fn main() -> ExitCode {
         Command::Convert(arguments) => convert::run(&arguments),
         Command::Kernels(arguments) => kernels::run(&arguments),
         Command::Instances(arguments) => instances::run(&arguments),
+        Command::Iterations(arguments) => iterations::run(&arguments),
         Command::Scaling(arguments) => scaling::run(&arguments),
         Command::Compare(arguments) => compare::run(&arguments),
         Command::Export(arguments) => export::run(&arguments),

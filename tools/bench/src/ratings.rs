@@ -1,6 +1,7 @@
 //! Ratings: the default against the plain method on synthetic data, and against a tuned biased matrix
 //! factorisation of another program on data of the user's.
 
+use crate::cases::Place;
 use crate::{export, measure};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -12,12 +13,8 @@ use tenfill::synth::{RatingsSpec, RatingsSynth};
 /// Compare the default settings with the plain method, and with cmfrec and scikit-surprise
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// Where the data is made; removed afterwards
-    #[arg(long, default_value = "target/bench")]
-    dir: PathBuf,
-    /// The tenfill to measure
-    #[arg(long, default_value = "target/release/tenfill")]
-    tenfill: PathBuf,
+    #[command(flatten)]
+    place: Place,
     /// Sets, or splits, of each kind
     #[arg(long, default_value_t = 3)]
     seeds: u64,
@@ -39,7 +36,7 @@ const RANKS: [&str; 4] = ["4,4,4", "6,6,6", "8,8,8", "10,10,10"];
 const PLAIN: [&str; 6] = ["--bias", "none", "--penalty", "0", "--no-grow", "--no-clip"];
 
 pub fn run(arguments: &Arguments) -> Result<(), String> {
-    std::fs::create_dir_all(&arguments.dir).map_err(|error| error.to_string())?;
+    std::fs::create_dir_all(&arguments.place.dir).map_err(|error| error.to_string())?;
     if arguments.files.is_empty() {
         return synthetic(arguments);
     }
@@ -48,8 +45,8 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
 
 /// One run of `complete`: what it printed for programs.
 fn complete(arguments: &Arguments, data: &Path, rank: &str, options: &[&str]) -> Result<Value, String> {
-    let run = arguments.dir.join("ratings-run");
-    let mut command = Command::new(&arguments.tenfill);
+    let run = arguments.place.dir.join("ratings-run");
+    let mut command = Command::new(&arguments.place.tenfill);
     command.args(["complete", "--quiet", "--json", "--force", "--rank", rank, "-o"]);
     let (_, output) = measure::run(command.arg(&run).arg(data).args(options))?;
     std::fs::remove_dir_all(run).map_err(|error| error.to_string())?;
@@ -68,9 +65,9 @@ fn synthetic(arguments: &Arguments) -> Result<(), String> {
         "seed  rank      plain: MSE   iterations  CPU s | default: MSE  rank      iterations  passes  CPU s   MB"
     );
     for seed in 1..=arguments.seeds {
-        let data = arguments.dir.join("ratings.tenfill");
+        let data = arguments.place.dir.join("ratings.tenfill");
         let text = |numbers: &[u32]| numbers.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
-        let mut synth = Command::new(&arguments.tenfill);
+        let mut synth = Command::new(&arguments.place.tenfill);
         synth.args([
             "synth",
             "--quiet",
@@ -135,8 +132,9 @@ fn compare(arguments: &Arguments, file: &Path) -> Result<(), String> {
     println!("{}: 80/10/10, test RMSE at the best validation", file.display());
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("biased_mf.py");
     for seed in 1..=arguments.seeds {
-        let (data, folder) = (arguments.dir.join("ratings.tenfill"), arguments.dir.join("ratings-csv"));
-        let mut convert = Command::new(&arguments.tenfill);
+        let (data, folder) =
+            (arguments.place.dir.join("ratings.tenfill"), arguments.place.dir.join("ratings-csv"));
+        let mut convert = Command::new(&arguments.place.tenfill);
         convert.args(["convert", "--quiet", "--force", "--modes", "userId,movieId,timestamp"]);
         convert.args(["--value", "rating", "--bin", "timestamp=7d", "--seed", &seed.to_string()]);
         measure::run(convert.arg(file).arg("-o").arg(&data))?;

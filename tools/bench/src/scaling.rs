@@ -1,19 +1,15 @@
 //! Time per iteration as the data grows, all else equal.
 
+use crate::cases::Place;
 use crate::measure;
 use serde_json::Value;
-use std::path::PathBuf;
 use std::process::Command;
 
 /// Measure iterations on 1 M to 300 M entries
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// Where the data is made; removed afterwards
-    #[arg(long, default_value = "target/bench")]
-    dir: PathBuf,
-    /// The tenfill to measure
-    #[arg(long, default_value = "target/release/tenfill")]
-    tenfill: PathBuf,
+    #[command(flatten)]
+    place: Place,
     /// The most entries, in millions
     #[arg(long, default_value_t = 300)]
     most: u64,
@@ -27,7 +23,7 @@ const SIZES: [u64; 6] = [1, 3, 10, 30, 100, 300];
 const ITERATIONS: usize = 4;
 
 pub fn run(arguments: &Arguments) -> Result<(), String> {
-    std::fs::create_dir_all(&arguments.dir).map_err(|error| error.to_string())?;
+    std::fs::create_dir_all(&arguments.place.dir).map_err(|error| error.to_string())?;
     println!(
         "20000x10000x1000 r5, --memory {}, {ITERATIONS} iterations after the first pass",
         arguments.memory
@@ -37,8 +33,9 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
         "entries", "shards GB", "wall s/iter", "CPU s/iter", "CPU ns/entry/it", "peak anon", "predicted"
     );
     for millions in SIZES.into_iter().filter(|&millions| millions <= arguments.most) {
-        let (data, run) = (arguments.dir.join("scaling.tenfill"), arguments.dir.join("scaling-run"));
-        let mut synth = Command::new(&arguments.tenfill);
+        let (data, run) =
+            (arguments.place.dir.join("scaling.tenfill"), arguments.place.dir.join("scaling-run"));
+        let mut synth = Command::new(&arguments.place.tenfill);
         synth.args([
             "synth",
             "--quiet",
@@ -54,7 +51,7 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
         synth.args(["--entries", &(millions * 1_000_000).to_string(), "-o"]).arg(&data);
         measure::run(&mut synth)?;
         let bytes = inspect(arguments, &data)?;
-        let mut complete = Command::new(&arguments.tenfill);
+        let mut complete = Command::new(&arguments.place.tenfill);
         complete.args(["complete", "--quiet", "--json", "--force", "--rank", "5", "--tolerance", "0"]);
         complete.args(["--max-iterations", &ITERATIONS.to_string(), "--memory", &arguments.memory]);
         complete.args(["--bias", "none", "--penalty", "0", "--no-grow"]);
@@ -86,7 +83,7 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
 
 /// The bytes of the shards, and of memory that a run is said to need.
 fn inspect(arguments: &Arguments, data: &std::path::Path) -> Result<(f64, f64), String> {
-    let mut command = Command::new(&arguments.tenfill);
+    let mut command = Command::new(&arguments.place.tenfill);
     let (_, output) = measure::run(command.args(["inspect", "--quiet", "--json", "--rank", "5"]).arg(data))?;
     let line: Value =
         serde_json::from_str(output.lines().last().unwrap_or_default()).map_err(|error| error.to_string())?;
