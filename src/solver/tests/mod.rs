@@ -1,6 +1,7 @@
 //! The solver on small tensors held in memory.
 
 mod endings;
+mod geomcg;
 
 use std::convert::Infallible;
 use std::ops::ControlFlow;
@@ -10,7 +11,8 @@ use rand_pcg::Pcg64;
 
 use super::*;
 use crate::manifold::{
-    Distribution, Euclidean, Geometry, Point, Preconditioned, Tangent, random_point, random_rotations,
+    Distribution, Embedded, Euclidean, Geometry, Point, Preconditioned, Tangent, random_point,
+    random_rotations,
 };
 
 /// A share of the entries of a random tensor, and a start of the same shape.
@@ -51,6 +53,7 @@ fn gradients_are_those_of_the_cost() {
             let found = [
                 check_gradient(&Preconditioned, &mut objective, &point, seed),
                 check_gradient(&Euclidean, &mut objective, &point, seed),
+                check_gradient(&Embedded, &mut objective, &point, seed),
             ];
             for Ok(check) in found {
                 assert!((check.slope - 2.0).abs() < 0.1, "{dims:?}: {check:?}");
