@@ -6,7 +6,7 @@ use super::*;
 
 const GEOMCG: Algorithm = Algorithm::GeomCg;
 
-fn options() -> Options {
+pub(super) fn options() -> Options {
     Options { algorithm: GEOMCG, beta: Beta::PolakRibiere, ..Options::default() }
 }
 
@@ -90,31 +90,4 @@ fn a_state_goes_on_to_the_same_bits() {
         let Ok(_) = Solver::new(Embedded, options()).iterate(&mut other, &mut objective);
     }
     assert_eq!(state, other);
-}
-
-#[test]
-fn same_bits_for_any_number_of_threads() {
-    let (dims, ranks) = ([9_000, 40, 8], [3, 2, 2]);
-    let truth = random_point(&dims, &ranks, Distribution::Uniform, 1);
-    let mut rng = Pcg64::seed_from_u64(2);
-    let mut train = Entries::default();
-    for _ in 0..60_000 {
-        let index = dims.map(|n| rng.random_range(0..n));
-        train.push(&index.map(|i| i as u32), truth.value_at(&index));
-    }
-    let mut objective = InMemory::new(train);
-    let start = random_point(&dims, &ranks, Distribution::Uniform, 3);
-    let mut run = |threads| {
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads);
-        pool.build().unwrap().install(|| {
-            let mut solver = Solver::new(Embedded, options());
-            let Ok(mut state) = solver.start(&mut objective, start.clone());
-            for _ in 0..4 {
-                let Ok(_) = solver.iterate(&mut state, &mut objective);
-            }
-            state
-        })
-    };
-    let one = run(1);
-    assert!(one == run(2) && one == run(3));
 }

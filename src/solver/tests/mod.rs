@@ -206,10 +206,9 @@ fn same_bits_for_any_number_of_threads() {
     }
     let mut objective = InMemory::new(train);
     let start = random_point(&dims, &ranks, Distribution::Uniform, 3);
-    let mut run = |threads| {
+    let mut run = |threads, mut solver: Solver| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads);
         pool.build().unwrap().install(|| {
-            let mut solver = Solver::new(Preconditioned, Options::default());
             let Ok(mut state) = solver.start(&mut objective, start.clone());
             for _ in 0..4 {
                 let Ok(_) = solver.iterate(&mut state, &mut objective);
@@ -217,8 +216,12 @@ fn same_bits_for_any_number_of_threads() {
             state
         })
     };
-    let one = run(1);
-    assert!(one == run(2) && one == run(3));
+    for make in
+        [|| Solver::new(Preconditioned, Options::default()), || Solver::new(Embedded, geomcg::options())]
+    {
+        let one = run(1, make());
+        assert!(one == run(2, make()) && one == run(3, make()));
+    }
 }
 
 #[test]

@@ -94,7 +94,8 @@ impl Default for Rules {
 }
 
 impl Rules {
-    /// Which of them holds, for systems that do not ask the engine's solver.
+    /// Which of them holds, for systems that do not ask the engine's solver. Patience begins with the first
+    /// iterate that is better than the start: those with falling thresholds stay at zero for a while.
     pub fn stop(&self, trace: &[Errors]) -> Option<StoppedBy> {
         let last = trace.last()?;
         let best = best(trace);
@@ -102,6 +103,7 @@ impl Rules {
             Some(StoppedBy::Tolerance)
         } else if self.patience > 0
             && last.validation_mse.is_some()
+            && best > 0
             && last.iteration - trace[best].iteration >= self.patience
         {
             Some(StoppedBy::Patience)
@@ -306,6 +308,8 @@ mod tests {
         trace.push(errors(3, 0.3, Some(2.1)));
         assert_eq!(rules.stop(&trace), Some(StoppedBy::Patience));
         assert_eq!(best(&trace), 1);
+        let still: Vec<Errors> = (0..9).map(|iteration| errors(iteration, 1.0, Some(3.0))).collect();
+        assert_eq!(rules.stop(&still), None);
         assert_eq!(rules.stop(&[errors(7, 1e-13, None)]), Some(StoppedBy::Tolerance));
         assert_eq!(rules.stop(&[errors(250, 1.0, None)]), Some(StoppedBy::MaxIterations));
         assert_eq!(rules.stop(&[errors(7, f64::NAN, None)]), Some(StoppedBy::Step));

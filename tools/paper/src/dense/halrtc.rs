@@ -29,8 +29,7 @@ impl HaLrtc {
         let x = observed.filled_with_zeros();
         let order = observed.dims.len();
         let rho = 1.0 / (order as f64 * observed.scale());
-        let squares: f64 = observed.train.iter().map(|(_, value)| value * value).sum();
-        let fit = squares / observed.train.len() as f64;
+        let fit = observed.mean_square();
         HaLrtc { multipliers: vec![Core::zeros(&observed.dims); order], x, rho, fit, observed }
     }
 }

@@ -31,8 +31,7 @@ impl Hard {
         let x = observed.filled_with_zeros();
         let order = observed.dims.len();
         let gamma = order as f64 * THRESHOLD * observed.scale();
-        let squares: f64 = observed.train.iter().map(|(_, value)| value * value).sum();
-        let fit = squares / observed.train.len() as f64;
+        let fit = observed.mean_square();
         Hard { copies: vec![x.clone(); order], x, gamma, fit, observed }
     }
 }

@@ -32,7 +32,7 @@ impl Latent {
     pub fn new(observed: Observed) -> Self {
         let zeros = Core::zeros(&observed.dims);
         let order = observed.dims.len();
-        let fit = super::mean_squared_error(&zeros, &observed.train);
+        let fit = observed.mean_square();
         let eta = STEP * observed.scale();
         Latent {
             parts: vec![zeros.clone(); order],

@@ -45,6 +45,11 @@ impl Observed {
         self.train.iter().for_each(|&(place, value)| numbers[place] = value);
     }
 
+    /// The error on train of a tensor of zeros.
+    pub fn mean_square(&self) -> f64 {
+        self.train.iter().map(|(_, value)| value * value).sum::<f64>() / self.train.len() as f64
+    }
+
     /// A guess at the largest singular value of any unfolding of the whole tensor, the size of everything
     /// here: that of the known entries, which are a share of all, divided by the share.
     pub fn scale(&self) -> f64 {

@@ -215,24 +215,35 @@ fn low_sampling(book: &Book) -> Finding {
 
 fn conditioned(book: &Book) -> Finding {
     let mut body = side_by_side(book);
-    body += "\n| instance | mean square of the tensor | test MSE: ours | geomCG |\n|---|---|---|---|\n";
-    let (mut good, mut all, mut useful) = (0, 0, 0);
+    body += "\n| instance | mean square of the tensor | test MSE: ours | geomCG | scaled start: ours | geomCG |\n\
+             |---|---|---|---|---|---|\n";
+    let (mut raw, mut scaled, mut all) = (0, 0, 0);
     for instance in instances(book) {
         let test = |system: &str| over_seeds(book, instance, system, |run| run.test_mse);
         let square = over_seeds(book, instance, "ours", |run| run.mean_square.unwrap_or(f64::NAN));
-        good += usize::from(test("ours") < test("geomCG"));
-        useful += usize::from(test("ours") < square);
+        raw += usize::from(test("ours") < test("geomCG"));
+        scaled += usize::from(test("ours, scaled start") < test("geomCG, scaled start"));
         all += 1;
-        body += &format!("| {instance} | {square:.1e} | {:.1e} | {:.1e} |\n", test("ours"), test("geomCG"));
+        body += &format!(
+            "| {instance} | {square:.1e} | {:.1e} | {:.1e} | {:.1e} | {:.1e} |\n",
+            test("ours"),
+            test("geomCG"),
+            test("ours, scaled start"),
+            test("geomCG, scaled start")
+        );
     }
-    body += "\nThe tensor has orthonormal factors and a core of at most CN, so that its entries are tiny beside those of \
-             the random start, and a test MSE below the mean square is needed for the completion to tell anything.\n";
+    let useful = |run: &&Run| run.mean_square.is_some_and(|square| run.test_mse < square / 10.0);
+    let told = book.runs.iter().filter(useful).count();
+    body += "\nThese tensors have orthonormal factors and a core of at most CN: their entries are tiny beside those of \
+             the paper's random start, and a test MSE well below their mean square is needed for a completion to tell \
+             anything. The scaled start has a core fitted in size by one least-squares number.\n";
     Finding {
         claim: "With ill-conditioned cores (CN 5, 50, 100) at OS 5, ours outperforms geomCG.".into(),
         verdict: format!(
-            "{}: a lower test error on {good} of {all} instances; the error is below the tensor's own mean square on \
-             {useful}",
-            verdict(good, all)
+            "{}: a lower test error on {raw} of {all} instances from the raw start, on {scaled} of {all} from a scaled \
+             one; but {told} of {} runs come to a tenth of the tensor's own mean square within 250 iterations",
+            verdict(raw.min(scaled), all),
+            book.runs.len()
         ),
         body,
     }
