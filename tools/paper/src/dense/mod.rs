@@ -72,7 +72,8 @@ pub trait Completion {
     fn iterate(&mut self);
     /// The completed tensor as it is now.
     fn estimate(&self) -> &Core;
-    /// The mean squared distance of its low-rank parts from the train entries.
+    /// The mean squared error on the train entries of what it would say of them, were they not put back
+    /// into the estimate as they are.
     fn train_mse(&self) -> f64;
 }
 
