@@ -155,9 +155,10 @@ fn run(arguments: Arguments) -> Result<()> {
         Command::Smoke { ratings: file } => smoke(&file, Settings { extent: Extent::Smoke, ..settings }),
         Command::Results { output } => return results(&settings.out, &output),
     };
+    done?;
     let used = tenfill::usage::cpu_seconds() - cpu;
     eprintln!("{:.0} s, {used:.0} s of processor time", started.elapsed().as_secs_f64());
-    done
+    Ok(())
 }
 
 fn all(cube: &ImageArguments, file: &RatingsArguments, settings: &Settings) -> Result<()> {

@@ -35,6 +35,7 @@ pub fn image(cube: &Cube, band: usize, settings: &Settings) -> Result<()> {
     if band == 0 || band > cube.dims[2] {
         return Err(format!("--band {band} is not among the {} bands of the cube", cube.dims[2]));
     }
+    Dense::ALL.into_iter().try_for_each(|system| system.check(&cube.dims, settings.memory).map(|_| ()))?;
     let rank: Vec<usize> = match settings.extent {
         Extent::Smoke => vec![3, 3, 2],
         _ => RANK.iter().zip(cube.dims).map(|(&rank, n)| rank.min(n)).collect(),

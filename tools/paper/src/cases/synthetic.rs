@@ -144,6 +144,13 @@ pub fn synthetic(case: &str, settings: &Settings) -> Result<()> {
     let case =
         CASES.into_iter().find(|name| *name == case).ok_or_else(|| format!("there is no case {case}"))?;
     let grid = grid(case, settings.extent)?;
+    if grid.others {
+        // Said before anything runs, not after hours.
+        for description in &grid.instances {
+            let dims: Vec<usize> = description.dims.iter().map(|&n| n as usize).collect();
+            Dense::ALL.into_iter().try_for_each(|system| system.check(&dims, settings.memory).map(|_| ()))?;
+        }
+    }
     let mut book = Book::default();
     for description in &grid.instances {
         for seed in 1..=settings.seeds(grid.quick_seeds) {
