@@ -142,11 +142,16 @@ pub(super) unsafe fn combine_four<V: Vector>(c: &Padded, rank: usize, x: [*const
     // SAFETY: as the caller promises.
     unsafe {
         if 4 * V::REGISTERS <= V::HELD {
-            return combine(c, rank, x);
+            combine(c, rank, x)
+        } else if 2 * V::REGISTERS <= V::HELD {
+            let [first, second] = combine(c, rank, [x[0], x[1]]);
+            let [third, fourth] = combine(c, rank, [x[2], x[3]]);
+            [first, second, third, fourth]
+        } else {
+            let [[first], [second]] = [combine(c, rank, [x[0]]), combine(c, rank, [x[1]])];
+            let [[third], [fourth]] = [combine(c, rank, [x[2]]), combine(c, rank, [x[3]])];
+            [first, second, third, fourth]
         }
-        let [first, second] = combine(c, rank, [x[0], x[1]]);
-        let [third, fourth] = combine(c, rank, [x[2], x[3]]);
-        [first, second, third, fourth]
     }
 }
 

@@ -168,7 +168,7 @@ fn assert_sums_close(fast: &GradientSums, naive: &GradientSums, tolerance: f64) 
 fn shapes() -> impl Strategy<Value = (Vec<usize>, Vec<usize>, usize, usize, u64)> {
     (2usize..=5).prop_flat_map(|order| {
         // Terms are the product of the ranks: fewer per mode where there are more modes.
-        let rank = 1usize..=[17, 17, 17, 9, 5][order - 1];
+        let rank = 1usize..=[34, 34, 17, 9, 5][order - 1];
         (
             prop::collection::vec(1usize..30, order),
             prop::collection::vec(rank, order),
@@ -199,6 +199,12 @@ fn every_rank_shape_and_instruction_set_equals_naive() {
             }
             Problem::random(&[9, 30], &[rank, rank], 1, 100, rank as u64).check();
             Problem::random(&[6, 9, 8], &[3, rank, 18 - rank], 1 + rank % 2, 90, rank as u64).check();
+        }
+        // Both sides of the wider kernels, and beyond them.
+        for rank in [20, 24, 25, 31, 32, 33] {
+            for (flat_from, ranks) in [(1, [2, rank, rank]), (2, [2, rank, rank]), (2, [3, 2, rank])] {
+                Problem::random(&[5, 34, 40], &ranks, flat_from, 120, rank as u64).check();
+            }
         }
     });
 }
