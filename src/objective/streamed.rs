@@ -16,7 +16,8 @@ use crate::stream::{Access, Stream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
-/// The mean squared residual over the train entries of a dataset, streamed.
+/// The mean squared residual over the train entries of a dataset, streamed; where these have weights w,
+/// the weighted mean: sum of w e^2 / sum of w.
 pub struct Streamed {
     train: Stream,
     validation: Option<Stream>,
@@ -25,6 +26,8 @@ pub struct Streamed {
     packing: Packing,
     unseen: UnseenRows,
     biases: Option<Biases>,
+    /// The sum of the weights of the train entries: their number where they have none.
+    weight: f64,
     precision: Precision,
     /// The wall time of passes over the train entries since it was last asked for.
     pass_nanos: AtomicU64,
@@ -50,6 +53,17 @@ impl UnseenRows {
         if levels.iter().any(Option::is_some) {
             map_lanes(train, |lane| {
                 train.for_each(lane, |block| {
+                    if block.weights.is_some() {
+                        // An index whose entries all weigh nothing is as good as unseen.
+                        block.for_each_weighted(|indices, _, weight| {
+                            for (flags, &index) in levels.iter().zip(indices) {
+                                if let Some(flags) = flags.as_ref().filter(|_| weight > 0.0) {
+                                    flags[index as usize].store(false, Ordering::Relaxed);
+                                }
+                            }
+                        });
+                        return Ok(());
+                    }
                     for (flags, ids) in levels.iter().zip(&block.ids) {
                         if let Some(flags) = flags {
                             (0..ids.len())
@@ -166,6 +180,7 @@ impl Streamed {
             packing: Packing::new(),
             unseen,
             biases: None,
+            weight: manifest.weight(Split::Train),
             precision,
             pass_nanos: AtomicU64::new(0),
             _memory: memory,
@@ -226,9 +241,9 @@ impl Streamed {
         let mut workspace = Workspace::new();
         let (mut along, mut squares) = (0.0, 0.0);
         self.train.for_each_sampled(16, |block| {
-            kernel::for_each_prediction(block, &view, &mut workspace, |_, value, prediction| {
-                along += prediction * value;
-                squares += prediction * prediction;
+            kernel::for_each_prediction(block, &view, &mut workspace, |_, value, weight, prediction| {
+                along += weight * prediction * value;
+                squares += weight * prediction * prediction;
             });
             Ok(())
         })?;
@@ -287,7 +302,7 @@ impl Objective for Streamed {
                 Ok(())
             })
         })?;
-        let entries = stream.entries() as f64;
+        let entries = self.weight;
         let ranks = point.core.ranks().to_vec();
         for_each_position(&ranks, &self.mode_order, |natural, stored| {
             partials.core.as_mut_slice()[natural] = core[stored];
@@ -315,7 +330,7 @@ impl Objective for Streamed {
         })?;
         let mut total = kernel::StepSums::default();
         lanes.iter().for_each(|lane| total.add(lane));
-        let entries = self.train.entries() as f64;
+        let entries = self.weight;
         self.count_pass(begun);
         Ok(StepSums { slope: total.residual_change / entries, curvature: total.change_change / entries })
     }
@@ -342,13 +357,13 @@ impl Objective for Streamed {
         })?;
         let mut total = LinePolynomial::new(order.len());
         lanes.iter().for_each(|lane| total.add(lane));
-        let entries = self.train.entries() as f64;
+        let entries = self.weight;
         Ok(total.coefficients().iter().map(|coefficient| coefficient / entries).collect())
     }
 
     fn validation(&mut self, point: &Point) -> Result<Option<f64>> {
         let Some(stream) = &self.validation else { return Ok(None) };
         let sums = residuals(stream, point, &self.mode_order, &self.unseen, &mut self.packing)?;
-        Ok((sums.scored > 0).then(|| sums.squares / sums.scored as f64))
+        Ok(sums.mse())
     }
 }

@@ -3,7 +3,7 @@
 use super::fitted::{Fitted, fitted};
 use super::grow::{self, enlarge, first_columns, seed_point};
 use super::plan::{Move, Plan, Stage};
-use super::prepare::{empty_state, prepare, variance};
+use super::prepare::{empty_state, prepare};
 use super::settings::{BiasChoice, Recipe};
 use crate::control::Control;
 use crate::error::{Error, Result};
@@ -132,7 +132,7 @@ impl Trainer {
             dims,
             bound: setup.ranks.to_vec(),
             seed: setup.seed,
-            variance: variance(manifest),
+            variance: manifest.variance(),
             counts: prepared.counts,
             coordinates: prepared.coordinates,
             control: control.clone(),
@@ -196,7 +196,7 @@ impl Trainer {
         let (mut counts, mut coordinates) = (None, None);
         if !recipe.is_plain() {
             let (found, _) = bias_fit::count(setup.dataset, objective.data.train(), recipe.bias_time)?;
-            coordinates = Some(Coordinates::new(&found.modes));
+            coordinates = Some(Coordinates::new(&found));
             counts = Some(found);
         }
         let mut trainer = Trainer {
@@ -211,7 +211,7 @@ impl Trainer {
             dims,
             bound: setup.ranks.to_vec(),
             seed: setup.seed,
-            variance: variance(setup.dataset.manifest()),
+            variance: setup.dataset.manifest().variance(),
             counts,
             coordinates,
             control: control.clone(),

@@ -48,6 +48,8 @@ pub struct Outcome {
     /// Its errors on every split that has entries, clipped, and with entries that biases alone
     /// have scored.
     pub errors: Vec<(Split, Scored)>,
+    /// The column of weights by which all errors are weighted; none where entries count once.
+    pub weights: Option<String>,
     /// Wall and processor time of the run, restarts included.
     pub progress: Progress,
 }
@@ -220,7 +222,7 @@ impl<'a> Job<'a> {
         let entries = objective.data.train().entries() as f64 * passes as f64;
         let entries_per_second = if seconds > 0.0 { entries / seconds } else { 0.0 };
         let held = (0..plan.stage.held.len()).filter(|&mode| plan.stage.held[mode]);
-        let absolute = |scored: &Scored| scored.all.absolute / scored.all.scored.max(1) as f64;
+        let absolute = |scored: &Scored| scored.all.mae();
         self.log.write(&LogLine {
             iteration: last,
             rank: state.point.ranks().to_vec(),
@@ -229,7 +231,7 @@ impl<'a> Job<'a> {
             held: held.collect(),
             train_rmse: last.train_mse.sqrt(),
             validation_rmse: last.validation_mse.map(f64::sqrt),
-            validation_mae: objective.last_validation.as_ref().map(absolute),
+            validation_mae: objective.last_validation.as_ref().and_then(absolute),
             seconds: progress.seconds,
             cpu_seconds: progress.cpu_seconds,
             pass_seconds: objective.data.take_pass_seconds(),
@@ -362,6 +364,7 @@ impl<'a> Job<'a> {
             penalty: stage.lambda,
             tried: trainer.extra.plan.tried.clone(),
             errors,
+            weights: manifest.weights.as_ref().map(|weights| weights.column.clone()),
             progress: self.progress(&trainer.objective),
         })
     }
