@@ -127,6 +127,9 @@ enum AlgorithmArgument {
     Cg,
     /// Steepest descent
     Sd,
+    /// Steps from chunks of the data with momentum, then conjugate gradients: fewer passes on data that
+    /// are low-rank and sampled evenly (with --bias none --penalty 0 --no-grow)
+    Sgd,
 }
 
 #[derive(clap::ValueEnum, Clone, Copy)]
@@ -196,6 +199,10 @@ fn ask(arguments: &Arguments, dataset: &Dataset) -> Result<Config> {
     let mut config = Config::new(dataset, rank);
     config.rank_auto = matches!(arguments.rank, RankArgument::Auto);
     config.recipe = arguments.recipe.recipe(manifest, config.rank_auto)?;
+    if matches!(arguments.algorithm, AlgorithmArgument::Sgd) && !config.recipe.is_plain() {
+        let what = "--algorithm sgd is for the plain method: add --bias none --penalty 0 --no-grow";
+        return Err(Error::request(what));
+    }
     if matches!(arguments.step, StepArgument::Exact) && config.recipe.penalty != PenaltyChoice::Fixed(0.0) {
         let what = "--step exact follows a polynomial, which a penalty is not: give --penalty 0 --no-grow \
                     --bias none, or the linearised step";
@@ -255,6 +262,7 @@ fn start(
     config.solver.algorithm = match arguments.algorithm {
         AlgorithmArgument::Cg => Algorithm::ConjugateGradient,
         AlgorithmArgument::Sd => Algorithm::SteepestDescent,
+        AlgorithmArgument::Sgd => Algorithm::Stochastic,
     };
     config.solver.beta = match arguments.beta {
         BetaArgument::Hs => Beta::HestenesStiefel,

@@ -20,6 +20,8 @@ use std::time::Instant;
 /// the weighted mean: sum of w e^2 / sum of w.
 pub struct Streamed {
     train: Stream,
+    /// The train entries in parts, where steps are made from a part of them.
+    chunks: Vec<Stream>,
     validation: Option<Stream>,
     mode_order: Vec<usize>,
     buffers: Buffers,
@@ -174,6 +176,7 @@ impl Streamed {
         let unseen = UnseenRows::of(dataset, &train)?;
         Ok(Streamed {
             train,
+            chunks: Vec::new(),
             validation,
             mode_order,
             buffers: Buffers::new(buffers as usize, &dims, &stored, precision),
@@ -185,6 +188,11 @@ impl Streamed {
             pass_nanos: AtomicU64::new(0),
             _memory: memory,
         })
+    }
+
+    /// Cuts the train entries into chunks, for steps from a part of them.
+    pub fn cut(&mut self, chunks: usize) {
+        self.chunks = self.train.parts(chunks);
     }
 
     /// The train entries.
@@ -250,6 +258,35 @@ impl Streamed {
         let scale = along / squares;
         Ok(if scale.is_finite() && scale != 0.0 { scale } else { 1.0 })
     }
+
+    /// Cost and partials of all train entries, or the share of a chunk in them.
+    fn gradient_of(&mut self, chunk: Option<usize>, point: &Point, partials: &mut Tangent) -> Result<Cost> {
+        let begun = Instant::now();
+        let stored = Stored::new(&point.core, &self.mode_order);
+        let packed = self.packing.point(stored.view(&point.factors, &self.mode_order));
+        let stream = chunk.map_or(&self.train, |chunk| &self.chunks[chunk]);
+        let mut core = vec![0.0; stored.core.len()];
+        // Level l of the sums is mode_order[l] of the tangent.
+        let mut by_mode: Vec<Option<&mut Rows>> = partials.factors.iter_mut().map(Some).collect();
+        let mut rows: Vec<&mut Rows> =
+            self.mode_order.iter().filter_map(|&mode| by_mode[mode].take()).collect();
+        let targets = Targets::new(self.biases.as_ref(), &self.mode_order);
+        let squares = self.buffers.sum(stream, &mut rows, &mut core, |lane, sums: &mut GradientSums| {
+            let (mut workspace, mut values) = (Workspace::new(), Vec::new());
+            stream.for_each(lane, |block| {
+                kernel::gradient(&targets.view(block, &mut values), &packed, sums, &mut workspace);
+                Ok(())
+            })
+        })?;
+        let entries = self.weight;
+        let ranks = point.core.ranks().to_vec();
+        for_each_position(&ranks, &self.mode_order, |natural, stored| {
+            partials.core.as_mut_slice()[natural] = core[stored];
+        });
+        partials.scale(2.0 / entries);
+        self.count_pass(begun);
+        Ok(Cost::plain(squares / entries))
+    }
 }
 
 /// Errors of a model on the entries of a stream; entries with an unseen row are only counted.
@@ -285,31 +322,24 @@ impl Objective for Streamed {
     type Error = Error;
 
     fn cost_and_gradient(&mut self, point: &Point, partials: &mut Tangent) -> Result<Cost> {
-        let begun = Instant::now();
-        let stored = Stored::new(&point.core, &self.mode_order);
-        let packed = self.packing.point(stored.view(&point.factors, &self.mode_order));
-        let stream = &self.train;
-        let mut core = vec![0.0; stored.core.len()];
-        // Level l of the sums is mode_order[l] of the tangent.
-        let mut by_mode: Vec<Option<&mut Rows>> = partials.factors.iter_mut().map(Some).collect();
-        let mut rows: Vec<&mut Rows> =
-            self.mode_order.iter().filter_map(|&mode| by_mode[mode].take()).collect();
-        let targets = Targets::new(self.biases.as_ref(), &self.mode_order);
-        let squares = self.buffers.sum(stream, &mut rows, &mut core, |lane, sums: &mut GradientSums| {
-            let (mut workspace, mut values) = (Workspace::new(), Vec::new());
-            stream.for_each(lane, |block| {
-                kernel::gradient(&targets.view(block, &mut values), &packed, sums, &mut workspace);
-                Ok(())
-            })
-        })?;
-        let entries = self.weight;
-        let ranks = point.core.ranks().to_vec();
-        for_each_position(&ranks, &self.mode_order, |natural, stored| {
-            partials.core.as_mut_slice()[natural] = core[stored];
-        });
-        partials.scale(2.0 / entries);
-        self.count_pass(begun);
-        Ok(Cost::plain(squares / entries))
+        self.gradient_of(None, point, partials)
+    }
+
+    fn chunks(&self) -> usize {
+        self.chunks.len().max(1)
+    }
+
+    fn leading_mode(&self) -> Option<usize> {
+        self.mode_order.first().copied()
+    }
+
+    fn chunk_cost_and_gradient(
+        &mut self,
+        chunk: usize,
+        point: &Point,
+        partials: &mut Tangent,
+    ) -> Result<Cost> {
+        self.gradient_of(Some(chunk), point, partials)
     }
 
     fn step_sums(&mut self, point: &Point, direction: &Tangent) -> Result<StepSums> {

@@ -124,5 +124,6 @@ pub(super) fn empty_state() -> State {
         best: None,
         guards: 0,
         stuck: false,
+        stochastic: None,
     }
 }

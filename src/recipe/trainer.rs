@@ -12,7 +12,7 @@ use crate::model::{Biases, Model};
 use crate::objective::bias_fit::{self, Counts, Damping};
 use crate::objective::{Coordinates, Penalty, Regularised};
 use crate::shard::Dataset;
-use crate::solver::{Beta, Options, Solver, State, StoppedBy};
+use crate::solver::{Algorithm, Beta, Options, Solver, State, Stochastic, StoppedBy};
 
 /// Biases are fitted anew after this many iterations.
 const REFIT_EVERY: usize = 4;
@@ -141,6 +141,11 @@ impl Trainer {
             let point = plain_start(&trainer.objective)?;
             trainer.state = trainer.solver.start(&mut trainer.objective, point)?;
             trainer.state.last.passes += passes;
+            if options.algorithm == Algorithm::Stochastic {
+                let phase = Stochastic::new(&trainer.state.point, setup.seed);
+                trainer.state.stochastic = Some(Box::new(phase));
+                trainer.state.direction.fill(0.0);
+            }
         } else {
             let bound = trainer.bound.clone();
             let mut stage = trainer.extra.plan.begin(recipe, trainer.extra.bias, &bound);
@@ -225,6 +230,12 @@ impl Trainer {
     /// Which rule ends the run here, if any.
     pub fn stop(&self) -> Option<StoppedBy> {
         let last = &self.state.last;
+        if let Some(phase) = &self.state.stochastic {
+            // An epoch's cost was measured on the way: nothing but the number of epochs ends it. Where it
+            // is small enough, the cost of the point itself decides.
+            let used_up = phase.about.position == 0 && last.iteration >= self.options.max_iterations;
+            return used_up.then_some(StoppedBy::MaxIterations);
+        }
         if self.is_simple() {
             return self.solver.stop(&self.state);
         }
@@ -253,6 +264,9 @@ impl Trainer {
             self.next_stage()?;
             return Ok(false);
         }
+        if self.state.stochastic.is_some() {
+            return self.step_chunk();
+        }
         let stage_iteration = iteration - self.extra.plan.began;
         let refits = self.extra.plan.stage.bias == BiasChoice::Modes;
         if refits && stage_iteration > 0 && stage_iteration.is_multiple_of(REFIT_EVERY) {
@@ -265,6 +279,27 @@ impl Trainer {
             self.extra.plan.observe(last.iteration, last.cost, last.validation_mse);
         }
         Ok(went)
+    }
+
+    /// A step from a chunk of the data, or the change to conjugate gradients: `true` where that ended an
+    /// epoch.
+    fn step_chunk(&mut self) -> Result<bool> {
+        let ended = self.state.stochastic.as_ref().is_some_and(|phase| {
+            let tolerance = self.options.tolerance;
+            phase.about.done || phase.about.position == 0 && self.state.last.train_mse <= tolerance
+        });
+        if ended {
+            self.state.stochastic = None;
+            self.solver.refresh(&mut self.state, &mut self.objective)?;
+            return Ok(false);
+        }
+        let kept = self.solver.step_chunk(&mut self.state, &mut self.objective)?;
+        if kept {
+            self.note_best();
+            let last = self.state.last;
+            self.extra.plan.observe(last.iteration, last.cost, last.validation_mse);
+        }
+        Ok(kept)
     }
 
     /// Whether no further iteration of this stage makes sense.
