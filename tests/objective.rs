@@ -113,7 +113,7 @@ fn damage_met_in_a_pass_is_named() {
 fn regularised(dataset: &Dataset, ranks: &[usize], kind: PenaltyKind) -> Regularised {
     let mut objective = Regularised::new(open(dataset, ranks, 1 << 30, Access::Mapped));
     let (counts, time) = bias_fit::count(dataset, objective.data.train(), Some((1, 2))).unwrap();
-    objective.coordinates = Some(Coordinates::new(&counts.modes));
+    objective.coordinates = Some(Coordinates::new(&counts));
     objective.penalty = Penalty { kind, lambda: 0.1, smoothing: 1e-4 };
     let biases =
         counts.modes.iter().map(|mode| (0..mode.len()).map(|i| (i as f64).sin()).collect()).collect();

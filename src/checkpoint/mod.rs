@@ -9,7 +9,7 @@ use crate::manifold::{Point, Tangent};
 use crate::model::{BiasAbout, Biases, read_arrays, read_biases, write_arrays, write_biases};
 use crate::objective::bias_fit::Damping;
 use crate::recipe::{BiasChoice, Extra, Plan, Stage};
-use crate::solver::{Best, Iteration, State};
+use crate::solver::{Best, Iteration, State, Stochastic, StochasticAbout};
 use crate::storage::{Container, ContainerWriter, Disk, make_dir};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -48,6 +48,9 @@ struct About {
     guards: usize,
     stuck: bool,
     progress: Progress,
+    /// Only while steps are made from chunks of the data.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    stochastic: Option<StochasticAbout>,
     /// Files from before there were recipes have none.
     #[serde(default)]
     extra: Option<ExtraAbout>,
@@ -132,6 +135,10 @@ impl Checkpoints {
         if let Some(best) = &state.best {
             write_arrays(&mut writer, "best.", &best.point.factors, &best.point.core)?;
         }
+        if let Some(phase) = &state.stochastic {
+            write_arrays(&mut writer, "start.", &phase.start.factors, &phase.start.core)?;
+            write_arrays(&mut writer, "back.", &phase.back.factors, &phase.back.core)?;
+        }
         let extra = extra.map(|extra| write_extra(&mut writer, extra)).transpose()?;
         let about = About {
             meaning: self.meaning.clone(),
@@ -145,6 +152,7 @@ impl Checkpoints {
             guards: state.guards,
             stuck: state.stuck,
             progress: progress.clone(),
+            stochastic: state.stochastic.as_ref().map(|phase| phase.about.clone()),
             extra,
         };
         writer.finish(KIND, &about)?;
@@ -189,6 +197,17 @@ impl Checkpoints {
                 })
             }
         };
+        let stochastic = match &container.about.stochastic {
+            None => None,
+            Some(about) => {
+                let point = |prefix: &str| -> Result<Point> {
+                    let (factors, core) = read_arrays(&container, prefix, dims, rank)?;
+                    Ok(Point { factors, core })
+                };
+                let (start, back) = (point("start.")?, point("back.")?);
+                Some(Box::new(Stochastic { about: about.clone(), start, back }))
+            }
+        };
         let extra =
             container.about.extra.as_ref().map(|extra| read_extra(&container, extra, dims)).transpose()?;
         let about = container.about;
@@ -203,6 +222,7 @@ impl Checkpoints {
             best,
             guards: about.guards,
             stuck: about.stuck,
+            stochastic,
         };
         Ok((state, extra, about.progress))
     }

@@ -127,6 +127,9 @@ enum AlgorithmArgument {
     Cg,
     /// Steepest descent
     Sd,
+    /// Steps from chunks of the data with momentum, then conjugate gradients: fewer passes on data that
+    /// are low-rank and sampled evenly (with --bias none --penalty 0 --no-grow)
+    Sgd,
 }
 
 #[derive(clap::ValueEnum, Clone, Copy)]
@@ -196,6 +199,10 @@ fn ask(arguments: &Arguments, dataset: &Dataset) -> Result<Config> {
     let mut config = Config::new(dataset, rank);
     config.rank_auto = matches!(arguments.rank, RankArgument::Auto);
     config.recipe = arguments.recipe.recipe(manifest, config.rank_auto)?;
+    if matches!(arguments.algorithm, AlgorithmArgument::Sgd) && !config.recipe.is_plain() {
+        let what = "--algorithm sgd is for the plain method: add --bias none --penalty 0 --no-grow";
+        return Err(Error::request(what));
+    }
     if matches!(arguments.step, StepArgument::Exact) && config.recipe.penalty != PenaltyChoice::Fixed(0.0) {
         let what = "--step exact follows a polynomial, which a penalty is not: give --penalty 0 --no-grow \
                     --bias none, or the linearised step";
@@ -255,6 +262,7 @@ fn start(
     config.solver.algorithm = match arguments.algorithm {
         AlgorithmArgument::Cg => Algorithm::ConjugateGradient,
         AlgorithmArgument::Sd => Algorithm::SteepestDescent,
+        AlgorithmArgument::Sgd => Algorithm::Stochastic,
     };
     config.solver.beta = match arguments.beta {
         BetaArgument::Hs => Beta::HestenesStiefel,
@@ -281,7 +289,7 @@ pub(super) fn report(outcome: &Outcome, run: &Path, usage: &Usage, context: &Con
         let found = outcome.errors.iter().find(|(split, _)| split.name() == name);
         let Some((_, scored)) = found else { return show(name, mse) };
         let sums = &scored.all;
-        let mae = sums.absolute / sums.scored.max(1) as f64;
+        let mae = sums.mae().unwrap_or(f64::NAN);
         let fallback = match scored.fallback.scored {
             0 => String::new(),
             n => format!("   ({} entries by biases alone)", units::count(n)),
@@ -297,12 +305,16 @@ pub(super) fn report(outcome: &Outcome, run: &Path, usage: &Usage, context: &Con
             if biases { "biases" } else { "no biases" }
         ),
     };
+    let weighted = match &outcome.weights {
+        Some(column) => format!("\n  errors are means weighted by {column}"),
+        None => String::new(),
+    };
     let kept = match outcome.best_iteration == outcome.last.iteration {
         true => String::new(),
         false => format!(", the model of iteration {} is kept", outcome.best_iteration),
     };
     context.print(format_args!(
-        "{}: {} iterations ({} passes), stopped by {}{kept}{model}{}{}{}\n  {} wall, {} CPU, peak {} of memory",
+        "{}: {} iterations ({} passes), stopped by {}{kept}{model}{weighted}{}{}{}\n  {} wall, {} CPU, peak {} of memory",
         run.display(),
         outcome.last.iteration,
         outcome.last.passes,
@@ -316,10 +328,10 @@ pub(super) fn report(outcome: &Outcome, run: &Path, usage: &Usage, context: &Con
     ));
     let errors: serde_json::Map<String, serde_json::Value> = (outcome.errors.iter())
         .map(|(split, scored)| {
-            let entries = scored.all.scored.max(1) as f64;
-            let (mse, mae) = (scored.all.squares / entries, scored.all.absolute / entries);
+            let mse = scored.all.mse();
             let errors = json!({
-                "mse": mse, "rmse": mse.sqrt(), "mae": mae, "entries": scored.all.scored,
+                "mse": mse, "rmse": mse.map(f64::sqrt), "mae": scored.all.mae(),
+                "weight": scored.all.weight, "entries": scored.all.scored,
                 "fallback": scored.fallback.scored, "unscored": scored.all.unscored,
             });
             (split.name().to_string(), errors)
@@ -332,6 +344,7 @@ pub(super) fn report(outcome: &Outcome, run: &Path, usage: &Usage, context: &Con
         "train_mse": outcome.train_mse,
         "validation_mse": outcome.validation_mse,
         "test_mse": outcome.test_mse,
+        "weights": outcome.weights,
         "biases": outcome.biases,
         "penalty": outcome.penalty,
         "held": outcome.held,

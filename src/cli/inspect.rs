@@ -69,7 +69,7 @@ pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<ExitCode> 
         per(train.fibres),
     ));
     let values = &manifest.values;
-    let mean = values.sum / train.entries.max(1) as f64;
+    let mean = manifest.mean();
     let distinct = values.distinct.map_or("more than 256".into(), |n| n.to_string());
     context.print(format_args!(
         "  {:8} {} to {}, mean {mean:.4}, {distinct} distinct",

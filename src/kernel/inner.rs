@@ -5,7 +5,7 @@
 
 use super::dispatch::MAX_RANK;
 use super::rows::Rows;
-use super::vector::Vector;
+use super::vector::{Four, Vector};
 
 /// How many entries are handled together: one load of the matrix serves them all, their dot products
 /// are reduced by one transposition, and the processor has independent chains of additions to work on.
@@ -225,10 +225,24 @@ pub(super) struct Columns<'b> {
     /// Where the rows of the last level begin.
     pub(super) offsets2: &'b [u32],
     pub(super) values: &'b [f64],
+    /// Where entries have weights.
+    pub(super) weights: Option<&'b [f64]>,
     /// Where entries come in fibres, the last entry (exclusive) of each fibre, in the block.
     pub(super) ends: Option<&'b [u16]>,
     /// The number of the first entry in the block.
     pub(super) start: usize,
+}
+
+impl Columns<'_> {
+    /// Numbers of the four entries from `start` on times their weights. (One branch for four, the same
+    /// for all of a block: nothing for entries without weights.)
+    #[inline(always)]
+    pub(super) fn weigh<F: Four>(&self, start: usize, numbers: F) -> F {
+        match self.weights {
+            None => numbers,
+            Some(weights) => numbers.mul(F::new(four_from(weights, start))),
+        }
+    }
 }
 
 /// C^T u for up to [`FIBRES`] fibres from `first` on.

@@ -57,12 +57,12 @@ impl LinePolynomial {
         self.entries += other.entries;
     }
 
-    /// Adds the square of an entry's polynomial X(s) - y.
+    /// Adds the square of an entry's polynomial X(s) - y, times its weight.
     #[inline(always)]
-    pub(super) fn add_square(&mut self, entry: &[f64]) {
+    pub(super) fn add_square(&mut self, entry: &[f64], weight: f64) {
         for (i, a) in entry.iter().enumerate() {
             for (sum, b) in self.coefficients[i..].iter_mut().zip(entry) {
-                *sum += a * b;
+                *sum += weight * a * b;
             }
         }
         self.entries += 1;
@@ -156,7 +156,7 @@ impl<M: Arithmetic> Pass for Line<'_, M> {
                 polynomial[k] += dot::<M>(c, u);
                 polynomial[k + 1] += dot::<M>(c, xi);
             }
-            sum.add_square(&polynomial[..=degree]);
+            sum.add_square(&polynomial[..=degree], block.weight(entry));
         }
     }
 

@@ -48,6 +48,9 @@ pub struct ModelAbout {
     pub modes: Vec<Mode>,
     /// The name of the value.
     pub value: String,
+    /// The column of weights that it was fitted with, and that its errors are weighted by.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weights: Option<String>,
     /// The ranks.
     pub rank: Vec<usize>,
     /// The iteration that found it.
@@ -141,6 +144,7 @@ impl Model {
         let about = ModelAbout {
             modes: manifest.modes.clone(),
             value: manifest.value.clone(),
+            weights: manifest.weights.as_ref().map(|weights| weights.column.clone()),
             rank: fit.point.ranks().to_vec(),
             iteration: fit.iteration,
             train_mse: fit.train_mse,

@@ -66,6 +66,11 @@ impl Needs {
         Needs { copies: self.copies + 4, constant, ..self }
     }
 
+    /// For steps from chunks of the data: the two points that an epoch may go back to.
+    pub fn with_chunks(self) -> Self {
+        Needs { copies: self.copies + 2, ..self }
+    }
+
     /// A copy of the solver's state, so that it is written while the next pass computes: all but the
     /// trial point and its partials. Done without where the budget has no room for it.
     pub fn snapshot(&self) -> u64 {

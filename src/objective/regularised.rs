@@ -113,6 +113,25 @@ impl Objective for Regularised {
         Ok(cost)
     }
 
+    fn chunks(&self) -> usize {
+        // A penalty and other coordinates belong to the whole data.
+        let plain = self.coordinates.is_none() && self.penalty.lambda == 0.0 && self.held.is_empty();
+        if plain { self.data.chunks() } else { 1 }
+    }
+
+    fn leading_mode(&self) -> Option<usize> {
+        self.data.leading_mode()
+    }
+
+    fn chunk_cost_and_gradient(
+        &mut self,
+        chunk: usize,
+        point: &Point,
+        partials: &mut Tangent,
+    ) -> Result<Cost> {
+        self.data.chunk_cost_and_gradient(chunk, point, partials)
+    }
+
     fn step_sums(&mut self, point: &Point, direction: &Tangent) -> Result<StepSums> {
         let sums = match self.coordinates.take() {
             None => self.data.step_sums(point, direction)?,

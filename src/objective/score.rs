@@ -37,13 +37,14 @@ impl Scored {
     /// The mean squared error over the entries whose indices all occur in train: the same entries
     /// for every model, so that models can be compared. `None` where there are none.
     pub fn known_mse(&self) -> Option<f64> {
-        let entries = self.all.scored - self.fallback.scored;
-        (entries > 0).then(|| (self.all.squares - self.fallback.squares) / entries as f64)
+        let weight = self.all.weight - self.fallback.weight;
+        let known = self.all.scored > self.fallback.scored && weight > 0.0;
+        known.then(|| (self.all.squares - self.fallback.squares) / weight)
     }
 
     /// The mean squared error over all entries that have a prediction.
     pub fn mse(&self) -> Option<f64> {
-        (self.all.scored > 0).then(|| self.all.squares / self.all.scored as f64)
+        self.all.mse()
     }
 }
 
@@ -68,7 +69,7 @@ pub fn score(
         let (mut sums, mut workspace) = (Scored::default(), Workspace::new());
         let mut indices = [None; crate::MAX_ORDER];
         stream.for_each(lane, |block| {
-            kernel::for_each_prediction(block, &view, &mut workspace, |levels, value, tensor| {
+            kernel::for_each_prediction(block, &view, &mut workspace, |levels, value, weight, tensor| {
                 let mut known = true;
                 for ((&index, &mode), flags) in levels.iter().zip(mode_order).zip(&flags) {
                     let seen = !flags.is_some_and(|flags| flags[index as usize]);
@@ -87,15 +88,9 @@ pub fn score(
                 if let Some((least, most)) = scoring.range {
                     prediction = prediction.clamp(least, most);
                 }
-                let one = ResidualSums {
-                    squares: (prediction - value) * (prediction - value),
-                    absolute: (prediction - value).abs(),
-                    scored: 1,
-                    unscored: 0,
-                };
-                sums.all.add(&one);
+                sums.all.add_entry(prediction - value, weight);
                 if !known {
-                    sums.fallback.add(&one);
+                    sums.fallback.add_entry(prediction - value, weight);
                 }
             });
             Ok(())

@@ -16,15 +16,20 @@ use crate::stream::{Access, Stream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
-/// The mean squared residual over the train entries of a dataset, streamed.
+/// The mean squared residual over the train entries of a dataset, streamed; where these have weights w,
+/// the weighted mean: sum of w e^2 / sum of w.
 pub struct Streamed {
     train: Stream,
+    /// The train entries in parts, where steps are made from a part of them.
+    chunks: Vec<Stream>,
     validation: Option<Stream>,
     mode_order: Vec<usize>,
     buffers: Buffers,
     packing: Packing,
     unseen: UnseenRows,
     biases: Option<Biases>,
+    /// The sum of the weights of the train entries: their number where they have none.
+    weight: f64,
     precision: Precision,
     /// The wall time of passes over the train entries since it was last asked for.
     pass_nanos: AtomicU64,
@@ -50,6 +55,17 @@ impl UnseenRows {
         if levels.iter().any(Option::is_some) {
             map_lanes(train, |lane| {
                 train.for_each(lane, |block| {
+                    if block.weights.is_some() {
+                        // An index whose entries all weigh nothing is as good as unseen.
+                        block.for_each_weighted(|indices, _, weight| {
+                            for (flags, &index) in levels.iter().zip(indices) {
+                                if let Some(flags) = flags.as_ref().filter(|_| weight > 0.0) {
+                                    flags[index as usize].store(false, Ordering::Relaxed);
+                                }
+                            }
+                        });
+                        return Ok(());
+                    }
                     for (flags, ids) in levels.iter().zip(&block.ids) {
                         if let Some(flags) = flags {
                             (0..ids.len())
@@ -160,16 +176,23 @@ impl Streamed {
         let unseen = UnseenRows::of(dataset, &train)?;
         Ok(Streamed {
             train,
+            chunks: Vec::new(),
             validation,
             mode_order,
             buffers: Buffers::new(buffers as usize, &dims, &stored, precision),
             packing: Packing::new(),
             unseen,
             biases: None,
+            weight: manifest.weight(Split::Train),
             precision,
             pass_nanos: AtomicU64::new(0),
             _memory: memory,
         })
+    }
+
+    /// Cuts the train entries into chunks, for steps from a part of them.
+    pub fn cut(&mut self, chunks: usize) {
+        self.chunks = self.train.parts(chunks);
     }
 
     /// The train entries.
@@ -226,14 +249,43 @@ impl Streamed {
         let mut workspace = Workspace::new();
         let (mut along, mut squares) = (0.0, 0.0);
         self.train.for_each_sampled(16, |block| {
-            kernel::for_each_prediction(block, &view, &mut workspace, |_, value, prediction| {
-                along += prediction * value;
-                squares += prediction * prediction;
+            kernel::for_each_prediction(block, &view, &mut workspace, |_, value, weight, prediction| {
+                along += weight * prediction * value;
+                squares += weight * prediction * prediction;
             });
             Ok(())
         })?;
         let scale = along / squares;
         Ok(if scale.is_finite() && scale != 0.0 { scale } else { 1.0 })
+    }
+
+    /// Cost and partials of all train entries, or the share of a chunk in them.
+    fn gradient_of(&mut self, chunk: Option<usize>, point: &Point, partials: &mut Tangent) -> Result<Cost> {
+        let begun = Instant::now();
+        let stored = Stored::new(&point.core, &self.mode_order);
+        let packed = self.packing.point(stored.view(&point.factors, &self.mode_order));
+        let stream = chunk.map_or(&self.train, |chunk| &self.chunks[chunk]);
+        let mut core = vec![0.0; stored.core.len()];
+        // Level l of the sums is mode_order[l] of the tangent.
+        let mut by_mode: Vec<Option<&mut Rows>> = partials.factors.iter_mut().map(Some).collect();
+        let mut rows: Vec<&mut Rows> =
+            self.mode_order.iter().filter_map(|&mode| by_mode[mode].take()).collect();
+        let targets = Targets::new(self.biases.as_ref(), &self.mode_order);
+        let squares = self.buffers.sum(stream, &mut rows, &mut core, |lane, sums: &mut GradientSums| {
+            let (mut workspace, mut values) = (Workspace::new(), Vec::new());
+            stream.for_each(lane, |block| {
+                kernel::gradient(&targets.view(block, &mut values), &packed, sums, &mut workspace);
+                Ok(())
+            })
+        })?;
+        let entries = self.weight;
+        let ranks = point.core.ranks().to_vec();
+        for_each_position(&ranks, &self.mode_order, |natural, stored| {
+            partials.core.as_mut_slice()[natural] = core[stored];
+        });
+        partials.scale(2.0 / entries);
+        self.count_pass(begun);
+        Ok(Cost::plain(squares / entries))
     }
 }
 
@@ -270,31 +322,24 @@ impl Objective for Streamed {
     type Error = Error;
 
     fn cost_and_gradient(&mut self, point: &Point, partials: &mut Tangent) -> Result<Cost> {
-        let begun = Instant::now();
-        let stored = Stored::new(&point.core, &self.mode_order);
-        let packed = self.packing.point(stored.view(&point.factors, &self.mode_order));
-        let stream = &self.train;
-        let mut core = vec![0.0; stored.core.len()];
-        // Level l of the sums is mode_order[l] of the tangent.
-        let mut by_mode: Vec<Option<&mut Rows>> = partials.factors.iter_mut().map(Some).collect();
-        let mut rows: Vec<&mut Rows> =
-            self.mode_order.iter().filter_map(|&mode| by_mode[mode].take()).collect();
-        let targets = Targets::new(self.biases.as_ref(), &self.mode_order);
-        let squares = self.buffers.sum(stream, &mut rows, &mut core, |lane, sums: &mut GradientSums| {
-            let (mut workspace, mut values) = (Workspace::new(), Vec::new());
-            stream.for_each(lane, |block| {
-                kernel::gradient(&targets.view(block, &mut values), &packed, sums, &mut workspace);
-                Ok(())
-            })
-        })?;
-        let entries = stream.entries() as f64;
-        let ranks = point.core.ranks().to_vec();
-        for_each_position(&ranks, &self.mode_order, |natural, stored| {
-            partials.core.as_mut_slice()[natural] = core[stored];
-        });
-        partials.scale(2.0 / entries);
-        self.count_pass(begun);
-        Ok(Cost::plain(squares / entries))
+        self.gradient_of(None, point, partials)
+    }
+
+    fn chunks(&self) -> usize {
+        self.chunks.len().max(1)
+    }
+
+    fn leading_mode(&self) -> Option<usize> {
+        self.mode_order.first().copied()
+    }
+
+    fn chunk_cost_and_gradient(
+        &mut self,
+        chunk: usize,
+        point: &Point,
+        partials: &mut Tangent,
+    ) -> Result<Cost> {
+        self.gradient_of(Some(chunk), point, partials)
     }
 
     fn step_sums(&mut self, point: &Point, direction: &Tangent) -> Result<StepSums> {
@@ -315,7 +360,7 @@ impl Objective for Streamed {
         })?;
         let mut total = kernel::StepSums::default();
         lanes.iter().for_each(|lane| total.add(lane));
-        let entries = self.train.entries() as f64;
+        let entries = self.weight;
         self.count_pass(begun);
         Ok(StepSums { slope: total.residual_change / entries, curvature: total.change_change / entries })
     }
@@ -342,13 +387,13 @@ impl Objective for Streamed {
         })?;
         let mut total = LinePolynomial::new(order.len());
         lanes.iter().for_each(|lane| total.add(lane));
-        let entries = self.train.entries() as f64;
+        let entries = self.weight;
         Ok(total.coefficients().iter().map(|coefficient| coefficient / entries).collect())
     }
 
     fn validation(&mut self, point: &Point) -> Result<Option<f64>> {
         let Some(stream) = &self.validation else { return Ok(None) };
         let sums = residuals(stream, point, &self.mode_order, &self.unseen, &mut self.packing)?;
-        Ok((sums.scored > 0).then(|| sums.squares / sums.scored as f64))
+        Ok(sums.mse())
     }
 }

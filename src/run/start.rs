@@ -10,7 +10,7 @@ use crate::model::Model;
 use crate::objective::{Needs, Regularised, Streamed};
 use crate::recipe::Setup;
 use crate::shard::Dataset;
-use crate::solver::{Options, Solver};
+use crate::solver::{Algorithm, CHUNKS, Options, Solver};
 
 /// The solver that a configuration asks for.
 fn solver(kind: GeometryKind, options: Options) -> Solver {
@@ -39,7 +39,13 @@ pub(super) fn setup<'a>(config: &'a Config, dataset: &'a Dataset) -> Setup<'a> {
 /// What a run needs.
 pub(super) fn needs(config: &Config, dataset: &Dataset, threads: usize) -> Needs {
     let needs = Needs::of(dataset, &config.rank, config.precision, None, threads);
-    if config.recipe.is_plain() { needs } else { needs.with_recipe(dataset) }
+    with_more(config, dataset, needs)
+}
+
+/// What a configuration needs beside the plain method's memory.
+fn with_more(config: &Config, dataset: &Dataset, needs: Needs) -> Needs {
+    let needs = if config.recipe.is_plain() { needs } else { needs.with_recipe(dataset) };
+    if config.solver.algorithm == Algorithm::Stochastic { needs.with_chunks() } else { needs }
 }
 
 /// Opens the data, and says what is odd about it.
@@ -56,8 +62,11 @@ pub(super) fn open(
     }
     config.recipe.check(manifest)?;
     let needs = needs(config, dataset, limits.threads);
-    let more = |needs: Needs| if config.recipe.is_plain() { needs } else { needs.with_recipe(dataset) };
-    let objective = Streamed::open_for(dataset, &config.rank, config.precision, budget, None, more)?;
+    let more = |needs: Needs| with_more(config, dataset, needs);
+    let mut objective = Streamed::open_for(dataset, &config.rank, config.precision, budget, None, more)?;
+    if config.solver.algorithm == Algorithm::Stochastic {
+        objective.cut(CHUNKS);
+    }
     let buffers = needs.buffers(budget.total())?;
     if buffers < needs.lanes {
         let (have, need) = (crate::units::size(budget.total()), crate::units::size(needs.total(needs.lanes)));

@@ -4,7 +4,7 @@ use super::config::{Config, check_rank};
 use super::directory::RunDirectory;
 use super::limits::Limits;
 use super::log::{Log, LogLine};
-use super::save::{Background, Durable, Kept, Saver};
+use super::save::{Background, Durable, Kept, Mark, Saver};
 use super::start::{needs, open, setup, start_point, warm};
 use crate::budget::{Budget, Reservation};
 use crate::checkpoint::{Checkpoints, Progress};
@@ -48,6 +48,8 @@ pub struct Outcome {
     /// Its errors on every split that has entries, clipped, and with entries that biases alone
     /// have scored.
     pub errors: Vec<(Split, Scored)>,
+    /// The column of weights by which all errors are weighted; none where entries count once.
+    pub weights: Option<String>,
     /// Wall and processor time of the run, restarts included.
     pub progress: Progress,
 }
@@ -101,7 +103,7 @@ pub fn resume(
         let before = loaded.progress.clone();
         let mut job =
             Job::new(run, &dataset, &config, limits, control, &budget, usage, before, &objective, log);
-        job.saved = Some((iteration, loaded.state.stuck));
+        job.saved = Some(Mark::of(&loaded.state));
         let extra = loaded.extra.unwrap_or_else(|| Extra::plain(&config.rank));
         job.go_on(Trainer::resume(setup(&config, &dataset), objective, loaded.state, extra, control)?)
     })
@@ -160,7 +162,7 @@ struct Job<'a> {
     log: Log,
     best_train_mse: Option<f64>,
     /// The checkpoint that the run goes on from.
-    saved: Option<(usize, bool)>,
+    saved: Option<Mark>,
     /// Room for a copy of the state, so that it can be written while the next pass computes; none
     /// where the budget has no room for it.
     snapshot: Option<Reservation>,
@@ -220,7 +222,7 @@ impl<'a> Job<'a> {
         let entries = objective.data.train().entries() as f64 * passes as f64;
         let entries_per_second = if seconds > 0.0 { entries / seconds } else { 0.0 };
         let held = (0..plan.stage.held.len()).filter(|&mode| plan.stage.held[mode]);
-        let absolute = |scored: &Scored| scored.all.absolute / scored.all.scored.max(1) as f64;
+        let absolute = |scored: &Scored| scored.all.mae();
         self.log.write(&LogLine {
             iteration: last,
             rank: state.point.ranks().to_vec(),
@@ -229,7 +231,7 @@ impl<'a> Job<'a> {
             held: held.collect(),
             train_rmse: last.train_mse.sqrt(),
             validation_rmse: last.validation_mse.map(f64::sqrt),
-            validation_mae: objective.last_validation.as_ref().map(absolute),
+            validation_mae: objective.last_validation.as_ref().and_then(absolute),
             seconds: progress.seconds,
             cpu_seconds: progress.cpu_seconds,
             pass_seconds: objective.data.take_pass_seconds(),
@@ -284,6 +286,7 @@ impl<'a> Job<'a> {
         let every = self.limits.every;
         let mut saved = (trainer.state.last.iteration, Instant::now());
         let mut passes = trainer.state.last.passes;
+        let mut begun = Instant::now();
         loop {
             if let Some(reason) = trainer.stop() {
                 return Ok(reason);
@@ -291,18 +294,26 @@ impl<'a> Job<'a> {
             if self.control.stopping() {
                 return Ok(StoppedBy::Interrupted);
             }
-            let begun = Instant::now();
-            if !trainer.iterate()? {
-                continue; // the plan went on to another stage, or no step lowers the cost
-            }
-            let seconds = begun.elapsed().as_secs_f64();
+            // None where the plan went on to another stage, no step lowers the cost, or an epoch is not
+            // at its end.
+            let went = trainer.iterate()?;
             let state = &trainer.state;
-            self.log_iteration(trainer, state.last.passes - passes, seconds)?;
-            passes = state.last.passes;
+            if went {
+                let seconds = begun.elapsed().as_secs_f64();
+                self.log_iteration(trainer, state.last.passes - passes, seconds)?;
+                passes = state.last.passes;
+            }
+            let inside = state.stochastic.as_ref().is_some_and(|phase| phase.about.position > 0);
+            if !went && !inside {
+                continue;
+            }
+            if went {
+                begun = Instant::now();
+            }
             if state.last.guarded > 0 && state.guards == state.last.guarded && self.config.recipe.is_plain() {
                 self.control.say("the core is nearly singular in some mode (see 'guarded' in log.jsonl): is the rank too large?");
             }
-            let due = every.iterations > 0 && state.last.iteration >= saved.0 + every.iterations;
+            let due = went && every.iterations > 0 && state.last.iteration >= saved.0 + every.iterations;
             let due = due || saved.1.elapsed() >= every.time;
             // While one is being written, the next waits for a later iteration instead of
             // holding up this one.
@@ -362,6 +373,7 @@ impl<'a> Job<'a> {
             penalty: stage.lambda,
             tried: trainer.extra.plan.tried.clone(),
             errors,
+            weights: manifest.weights.as_ref().map(|weights| weights.column.clone()),
             progress: self.progress(&trainer.objective),
         })
     }

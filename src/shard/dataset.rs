@@ -41,7 +41,9 @@ impl Dataset {
             .map(|record| {
                 let path = self.directory.join(&record.file);
                 let shard = Shard::open(&path, &dims)?;
-                if shard.table_crc() != record.table_crc32c || shard.entries() != record.entries {
+                let other_kind = shard.weighted() != self.manifest.weights.is_some();
+                if shard.table_crc() != record.table_crc32c || shard.entries() != record.entries || other_kind
+                {
                     return Err(Error::corrupt(&path, 0, "this is not the shard that the manifest names"));
                 }
                 Ok(shard)

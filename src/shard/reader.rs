@@ -31,6 +31,7 @@ pub struct Shard {
     path: PathBuf,
     file: File,
     dims: Vec<u32>,
+    weighted: bool,
     blocks: Vec<BlockRow>,
     entries: u64,
     table_crc: u32,
@@ -124,7 +125,15 @@ impl Shard {
         if next != table_at || entries != u64_at(&tail, 0) {
             return flaw(tail_at, "the table does not add up to what the tail says");
         }
-        Ok(Shard { path: path.into(), file, dims: dims.into(), blocks, entries, table_crc })
+        Ok(Shard {
+            path: path.into(),
+            file,
+            dims: dims.into(),
+            weighted: version == FORMAT_VERSION,
+            blocks,
+            entries,
+            table_crc,
+        })
     }
 
     /// The file's path.
@@ -145,6 +154,11 @@ impl Shard {
     /// The number of entries.
     pub fn entries(&self) -> u64 {
         self.entries
+    }
+
+    /// Whether its entries have weights.
+    pub fn weighted(&self) -> bool {
+        self.weighted
     }
 
     /// A checksum of the table, which holds the checksums of all blocks: it changes with any byte.
@@ -188,6 +202,7 @@ impl Shard {
             .map_err(|(at, what)| Error::corrupt(&self.path, row.offset + at, what))?;
         let slices = view.ids[0];
         if view.entries != row.entries as usize
+            || view.weights.is_some() != self.weighted
             || slices.get(0) != row.first
             || slices.get(slices.len() - 1) != row.last
         {

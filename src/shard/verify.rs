@@ -1,7 +1,7 @@
 //! Checks a whole dataset: every checksum and every rule, and names what is wrong.
 
 use super::dataset::Dataset;
-use super::manifest::{ModeKind, ShardRecord, Split, ValueStatistics};
+use super::manifest::{ModeKind, ShardRecord, Split, ValueStatistics, WeightSums};
 use super::reader::Shard;
 use crate::control::{Control, Unit};
 use crate::error::{Error, Result};
@@ -74,8 +74,13 @@ pub fn verify(directory: &Path, control: &Control) -> Result<Verification> {
     }
     let mut done = 0;
     for split in Split::ALL {
-        let mut walk =
-            Walk { previous: Vec::new(), slices: 0, fibres: 0, values: ValueStatistics::default() };
+        let mut walk = Walk {
+            previous: Vec::new(),
+            slices: 0,
+            fibres: 0,
+            values: ValueStatistics::default(),
+            weights: WeightSums::default(),
+        };
         let mut whole = true;
         for record in &manifest.split(split).shards {
             control.check()?;
@@ -100,6 +105,12 @@ pub fn verify(directory: &Path, control: &Control) -> Result<Verification> {
         let (seen, said) = (&walk.values, &manifest.values);
         let same =
             (seen.min, seen.max, seen.sum, seen.distinct) == (said.min, said.max, said.sum, said.distinct);
+        let weights = manifest.weights.as_ref().map(|weights| weights.split(split));
+        if whole && weights.is_some_and(|said| *said != walk.weights) {
+            let what =
+                format!("the manifest has other sums of the weights of {} than they have", split.name());
+            found.note(Error::corrupt(&manifest_path, 0, what), &manifest_path)?;
+        }
         if whole && split == Split::Train && !same {
             let what = "the manifest has other statistics of the values than they have";
             found.note(Error::corrupt(&manifest_path, 0, what), &manifest_path)?;
@@ -128,6 +139,7 @@ struct Walk {
     slices: u64,
     fibres: u64,
     values: ValueStatistics,
+    weights: WeightSums,
 }
 
 impl Walk {
@@ -139,14 +151,21 @@ impl Walk {
             shard.check(number, bytes)?;
             let mut sorted = true;
             let mut finite = true;
-            shard.view(number, bytes)?.for_each(|indices, value| {
+            let view = shard.view(number, bytes)?;
+            let weighted = view.weights.is_some();
+            view.for_each_weighted(|indices, value, weight| {
                 let begun = !self.previous.is_empty();
                 let same = self.previous.iter().zip(indices).take_while(|(a, b)| a == b).count();
                 sorted &= !begun || self.previous.as_slice() < indices;
                 finite &= value.is_finite();
                 self.slices += u64::from(!begun || same == 0);
                 self.fibres += u64::from(!begun || same + 1 < indices.len());
-                self.values.add(value);
+                if weighted {
+                    self.weights.add(value, weight);
+                }
+                if weight > 0.0 {
+                    self.values.add(value);
+                }
                 self.previous.clear();
                 self.previous.extend_from_slice(indices);
             });

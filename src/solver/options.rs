@@ -18,6 +18,8 @@ pub enum Algorithm {
     ConjugateGradient,
     /// d = -g+.
     SteepestDescent,
+    /// Steps from chunks of the data with momentum, and then conjugate gradients.
+    Stochastic,
 }
 
 /// The factor beta of conjugate gradients. With g+ the new gradient, T the transport to the new

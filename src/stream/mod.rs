@@ -14,6 +14,7 @@ use crate::error::Result;
 use crate::shard::{BlockView, Dataset, Shard, Split};
 use map::Map;
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// How many lanes there are, where there are that many blocks.
@@ -59,15 +60,15 @@ impl Access {
 /// A split that can be gone through again and again.
 #[derive(Debug)]
 pub struct Stream {
-    shards: Vec<Shard>,
-    maps: Vec<Map>,
-    readers: Vec<ahead::Reader>,
+    shards: Arc<[Shard]>,
+    maps: Arc<[Map]>,
+    readers: Arc<[ahead::Reader]>,
     /// Shard and number of every block.
     blocks: Vec<(usize, usize)>,
     checked: Vec<AtomicBool>,
     lanes: Vec<Lane>,
     entries: u64,
-    bytes_read: AtomicU64,
+    bytes_read: Arc<AtomicU64>,
 }
 
 impl Stream {
@@ -92,22 +93,43 @@ impl Stream {
         let checked = blocks.iter().map(|_| AtomicBool::new(false)).collect();
         let entries = shards.iter().map(Shard::entries).sum();
         let mut stream = Stream {
-            shards,
-            maps,
-            readers,
+            shards: shards.into(),
+            maps: maps.into(),
+            readers: readers.into(),
             blocks,
             checked,
             lanes: Vec::new(),
             entries,
-            bytes_read: AtomicU64::new(0),
+            bytes_read: Arc::default(),
         };
-        stream.lanes = stream.divide();
+        stream.lanes = stream.divide(LANES);
         Ok(stream)
     }
 
+    /// The split cut into at most `count` parts of whole blocks, contiguous and with about as many
+    /// entries each, whatever files they lie in. A part is a stream of its own over the same open files.
+    pub fn parts(&self, count: usize) -> Vec<Stream> {
+        let part = |part: Lane| {
+            let blocks = self.blocks[part.blocks].to_vec();
+            let mut stream = Stream {
+                shards: Arc::clone(&self.shards),
+                maps: Arc::clone(&self.maps),
+                readers: Arc::clone(&self.readers),
+                checked: blocks.iter().map(|_| AtomicBool::new(false)).collect(),
+                blocks,
+                lanes: Vec::new(),
+                entries: part.entries,
+                bytes_read: Arc::clone(&self.bytes_read),
+            };
+            stream.lanes = stream.divide(LANES);
+            stream
+        };
+        self.divide(count).into_iter().map(part).collect()
+    }
+
     /// Lanes with about as many entries each; a block goes where its middle falls.
-    fn divide(&self) -> Vec<Lane> {
-        let count = LANES.min(self.blocks.len());
+    fn divide(&self, most: usize) -> Vec<Lane> {
+        let count = most.min(self.blocks.len());
         let mut lanes: Vec<Lane> = vec![Lane { blocks: 0..0, slices: 0..0, entries: 0 }; count];
         let mut before = 0;
         for (position, &(shard, number)) in self.blocks.iter().enumerate() {
@@ -148,7 +170,7 @@ impl Stream {
         !self.readers.is_empty() && self.readers.iter().all(ahead::Reader::is_direct)
     }
 
-    /// How many bytes of blocks were handed out so far.
+    /// How many bytes of blocks were handed out so far, those of its parts included.
     pub fn bytes_read(&self) -> u64 {
         self.bytes_read.load(Ordering::Relaxed)
     }

@@ -4,6 +4,7 @@ mod cases;
 mod compare;
 mod convert;
 mod export;
+mod hard;
 mod instances;
 mod iterations;
 mod kernels;
@@ -11,6 +12,7 @@ mod limits;
 mod measure;
 mod ratings;
 mod scaling;
+mod stochastic;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -32,6 +34,8 @@ enum Command {
     Compare(compare::Arguments),
     Export(export::Arguments),
     Ratings(ratings::Arguments),
+    Stochastic(stochastic::Arguments),
+    Hard(hard::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -44,6 +48,8 @@ fn main() -> ExitCode {
         Command::Compare(arguments) => compare::run(&arguments),
         Command::Export(arguments) => export::run(&arguments),
         Command::Ratings(arguments) => ratings::run(&arguments),
+        Command::Stochastic(arguments) => stochastic::run(&arguments),
+        Command::Hard(arguments) => hard::run(&arguments),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

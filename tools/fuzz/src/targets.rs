@@ -119,13 +119,15 @@ fn shards(place: &Path) -> Vec<Vec<u8>> {
     let values: [fn(u32) -> f64; 3] = [|n| f64::from(n % 5), |n| f64::from(n) / 64.0, |n| f64::from(n) / 3.0];
     let write = |(number, value): (usize, &fn(u32) -> f64)| {
         let path = place.join(format!("seed{number}.shard"));
-        let mut writer = ShardWriter::create(&RealDisk, &path, &DIMS, 90).expect("a shard can be begun");
+        let mut writer =
+            ShardWriter::create(&RealDisk, &path, &DIMS, 90, number == 1).expect("a shard can be begun");
         for n in 0..240u32 {
             let indices = match number {
                 0 => [n / 8, n % 8 * 30, n * 290],
                 _ => [n / 40, n / 20, n],
             };
-            writer.push(&indices, value(n)).expect("an entry can be written");
+            let weight = (number == 1).then(|| f64::from(n % 4) / 2.0);
+            writer.push(&indices, value(n), weight).expect("an entry can be written");
         }
         writer.finish("seed".into()).expect("a shard can be ended");
         std::fs::read(&path).expect("the shard is there")
