@@ -68,6 +68,37 @@ fn the_paper_small_case_is_completed() {
 }
 
 #[test]
+fn geomcg_completes_the_small_case_too() {
+    let folder = folder();
+    json(&folder, "synth -o s.tenfill --dims 200,200,200 --rank 10 --oversampling 10");
+    let complete = "complete s.tenfill --rank 10 --algorithm geomcg";
+    let done = json(&folder, &format!("{complete} -o run --threads 2"));
+    assert_eq!(done["stopped_by"], "tolerance");
+    assert!(done["train_mse"].as_f64().unwrap() <= 1e-12);
+    assert!(done["test_mse"].as_f64().unwrap() < 1e-11);
+    let lines = log(&folder, "run");
+    assert_eq!(lines.len() as u64, done["iterations"].as_u64().unwrap() + 1);
+    for (number, line) in lines.iter().enumerate() {
+        assert_eq!(line["passes"], 2 * number + 1, "two reads of the data per iteration");
+    }
+    let config: Value = serde_json::from_slice(&read(&folder, "run/config.json")).unwrap();
+    assert_eq!(config["solver"]["algorithm"], "geomcg");
+    assert_eq!(config["geometry"], "embedded");
+    for threads in [1, 3] {
+        json(&folder, &format!("{complete} -o run{threads} --threads {threads}"));
+        assert!(
+            read(&folder, "run/model/model.bin") == read(&folder, &format!("run{threads}/model/model.bin"))
+        );
+    }
+    // What geomCG does not have is refused, not ignored.
+    for option in ["--beta hs", "--metric euclidean", "--step exact", "--bias modes", "--penalty 0.1"] {
+        let told = failure(&folder, &format!("{complete} -o other {option}"));
+        assert!(told.contains("--algorithm geomcg has no choice of its own here"), "{told}");
+        assert!(!folder.path().join("other").exists());
+    }
+}
+
+#[test]
 fn tiny_noise_is_reached_with_full_precision() {
     // Case S6: the noise is 1e-12 of the entries, and so is what remains.
     let folder = folder();

@@ -28,7 +28,8 @@ Examples:
   tenfill complete ratings.csv --rank 4,4,4 -o run
   tenfill complete ratings.tenfill --rank 10 -o run --memory 512M --threads 4
   tenfill complete tensor.tenfill --rank 5 -o run --max-iterations 500 --tolerance 1e-20 --patience 0
-  tenfill complete ratings.tenfill --rank 4,4,4 -o better --init run")]
+  tenfill complete ratings.tenfill --rank 4,4,4 -o better --init run
+  tenfill complete tensor.tenfill --rank 5 -o other --algorithm geomcg")]
 pub(super) struct Arguments {
     /// The dataset, or a file that `convert` can read
     input: PathBuf,
@@ -61,15 +62,16 @@ pub(super) struct Arguments {
     /// How directions follow one another
     #[arg(long, value_enum, default_value_t = AlgorithmArgument::Cg)]
     algorithm: AlgorithmArgument,
-    /// The factor of conjugate gradients
-    #[arg(long, value_enum, default_value_t = BetaArgument::Hs)]
-    beta: BetaArgument,
+    /// The factor of conjugate gradients [default: hs]
+    #[arg(long, value_enum)]
+    beta: Option<BetaArgument>,
     /// How long a step is: the minimum of the linearised cost, or of the exact polynomial
-    #[arg(long, value_enum, default_value_t = StepArgument::Linearised)]
-    step: StepArgument,
-    /// The metric: the paper's, or the natural one
-    #[arg(long, value_enum, default_value_t = MetricArgument::Preconditioned)]
-    metric: MetricArgument,
+    /// [default: linearised]
+    #[arg(long, value_enum)]
+    step: Option<StepArgument>,
+    /// The metric: the paper's, or the natural one [default: preconditioned]
+    #[arg(long, value_enum)]
+    metric: Option<MetricArgument>,
     /// How gradients are summed up; residuals are in double precision either way
     #[arg(long, value_enum, default_value_t = PrecisionArgument::Mixed)]
     precision: PrecisionArgument,
@@ -130,6 +132,9 @@ enum AlgorithmArgument {
     /// Steps from chunks of the data with momentum, then conjugate gradients: fewer passes on data that
     /// are low-rank and sampled evenly (with --bias none --penalty 0 --no-grow)
     Sgd,
+    /// The method geomCG (Kressner, Steinlechner, Vandereycken 2014), without biases or penalty
+    #[value(name = "geomcg")]
+    GeomCg,
 }
 
 #[derive(clap::ValueEnum, Clone, Copy)]
@@ -203,7 +208,24 @@ fn ask(arguments: &Arguments, dataset: &Dataset) -> Result<Config> {
         let what = "--algorithm sgd is for the plain method: add --bias none --penalty 0 --no-grow";
         return Err(Error::request(what));
     }
-    if matches!(arguments.step, StepArgument::Exact) && config.recipe.penalty != PenaltyChoice::Fixed(0.0) {
+    if matches!(arguments.algorithm, AlgorithmArgument::GeomCg) {
+        for (name, given) in [
+            ("--beta", arguments.beta.is_some()),
+            ("--step", arguments.step.is_some()),
+            ("--metric", arguments.metric.is_some()),
+            ("--rank auto", config.rank_auto),
+            ("--bias, --penalty and --grow", arguments.recipe.asks_for_more()),
+        ] {
+            if given {
+                let what = format!("--algorithm geomcg has no choice of its own here: leave out {name}");
+                return Err(Error::request(what));
+            }
+        }
+        config.use_geomcg();
+    }
+    if matches!(arguments.step, Some(StepArgument::Exact))
+        && config.recipe.penalty != PenaltyChoice::Fixed(0.0)
+    {
         let what = "--step exact follows a polynomial, which a penalty is not: give --penalty 0 --no-grow \
                     --bias none, or the linearised step";
         return Err(Error::request(what));
@@ -255,24 +277,31 @@ fn start(
                     --no-grow";
         return Err(Error::request(what));
     }
-    config.geometry = match arguments.metric {
-        MetricArgument::Preconditioned => GeometryKind::Preconditioned,
-        MetricArgument::Euclidean => GeometryKind::Euclidean,
-    };
-    config.solver.algorithm = match arguments.algorithm {
-        AlgorithmArgument::Cg => Algorithm::ConjugateGradient,
-        AlgorithmArgument::Sd => Algorithm::SteepestDescent,
-        AlgorithmArgument::Sgd => Algorithm::Stochastic,
-    };
-    config.solver.beta = match arguments.beta {
-        BetaArgument::Hs => Beta::HestenesStiefel,
-        BetaArgument::Pr => Beta::PolakRibiere,
-        BetaArgument::HsDy => Beta::HestenesStiefelDaiYuan,
-    };
-    config.solver.step = match arguments.step {
-        StepArgument::Linearised => StepRule::Linearised,
-        StepArgument::Exact => StepRule::Exact,
-    };
+    if let Some(metric) = arguments.metric {
+        config.geometry = match metric {
+            MetricArgument::Preconditioned => GeometryKind::Preconditioned,
+            MetricArgument::Euclidean => GeometryKind::Euclidean,
+        };
+    }
+    match arguments.algorithm {
+        AlgorithmArgument::Cg => config.solver.algorithm = Algorithm::ConjugateGradient,
+        AlgorithmArgument::Sd => config.solver.algorithm = Algorithm::SteepestDescent,
+        AlgorithmArgument::Sgd => config.solver.algorithm = Algorithm::Stochastic,
+        AlgorithmArgument::GeomCg => {}
+    }
+    if let Some(beta) = arguments.beta {
+        config.solver.beta = match beta {
+            BetaArgument::Hs => Beta::HestenesStiefel,
+            BetaArgument::Pr => Beta::PolakRibiere,
+            BetaArgument::HsDy => Beta::HestenesStiefelDaiYuan,
+        };
+    }
+    if let Some(step) = arguments.step {
+        config.solver.step = match step {
+            StepArgument::Linearised => StepRule::Linearised,
+            StepArgument::Exact => StepRule::Exact,
+        };
+    }
     config.solver.tolerance = arguments.tolerance;
     config.solver.gradient_tolerance = arguments.gradient_tolerance;
     config.solver.max_iterations = arguments.max_iterations;

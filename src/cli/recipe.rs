@@ -66,6 +66,16 @@ fn parse_penalty(text: &str) -> Result<PenaltyChoice, String> {
 }
 
 impl RecipeArguments {
+    /// Whether biases, a penalty or growth were asked for by name.
+    pub(super) fn asks_for_more(&self) -> bool {
+        let bias = self.bias.is_some_and(|bias| !matches!(bias, BiasArgument::None));
+        let penalty = self.penalty.is_some_and(|penalty| penalty != PenaltyChoice::Fixed(0.0));
+        bias || penalty
+            || self.bias_time.is_some()
+            || self.penalty_kind.is_some()
+            || (self.grow && !self.no_grow)
+    }
+
     /// What was asked for, and the defaults for the rest.
     pub(super) fn recipe(&self, manifest: &Manifest, rank_auto: bool) -> Result<Recipe> {
         let mut recipe = Recipe::usual(manifest);

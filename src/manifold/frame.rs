@@ -18,8 +18,8 @@ use super::square::{Square, left_singular};
 /// bits. [`Geometry::frame`](super::Geometry::frame) makes it.
 #[derive(Debug)]
 pub struct Frame<'a> {
-    point: &'a Point,
-    modes: Vec<ModeFrame>,
+    pub(super) point: &'a Point,
+    pub(super) modes: Vec<ModeFrame>,
     /// G x_1 V_1^T ... x_D V_D^T.
     core: Core,
     /// Only transport and the horizontal projection need it: steepest descent never does.
@@ -84,11 +84,8 @@ impl<'a> Frame<'a> {
             let (u, w) = (&self.point.factors[mode], &frame.weights);
             let k = frame.basis.congruence(&u.gram(&partials.factors[mode]));
             let b = Square::from_fn(w.len(), |i, j| (w[i] * k[(i, j)] + w[j] * k[(j, i)]) / (w[i] + w[j]));
-            let inverse = Square::from_fn(w.len(), |i, j| {
-                (0..w.len()).map(|a| frame.basis[(i, a)] * frame.basis[(j, a)] / w[a]).sum()
-            });
             let b = frame.turn_back(&b);
-            partials.factors[mode].subtract_product_then_multiply(u, &b, &inverse);
+            partials.factors[mode].subtract_product_then_multiply(u, &b, &frame.inverse());
         }
     }
 
@@ -175,6 +172,12 @@ impl<'a> Frame<'a> {
 }
 
 impl ModeFrame {
+    /// A^-1, in the factor's own columns.
+    pub(super) fn inverse(&self) -> Square {
+        let (v, w) = (&self.basis, &self.weights);
+        Square::from_fn(w.len(), |i, j| (0..w.len()).map(|a| v[(i, a)] * v[(j, a)] / w[a]).sum())
+    }
+
     /// V m V^T: a matrix from the eigenbasis back to the factor's own columns.
     fn turn_back(&self, m: &Square) -> Square {
         self.basis.times(&m.times(&self.basis.transpose()))

@@ -1,7 +1,9 @@
-//! The two metrics. They differ in nothing but the weight that they give to a change of a factor.
+//! The verbs that a solver moves with. The two metrics of the quotient differ in nothing but the weight
+//! that they give to a change of a factor; [`Embedded`](super::Embedded) has verbs of its own.
 
 use super::frame::Frame;
-use super::point::Point;
+use super::point::{Point, Tangent};
+use super::retraction::{StepTooLong, retract};
 
 /// Eigenvalues of G_d G_d^T below this share of the largest are raised to it in the
 /// preconditioned metric.
@@ -22,6 +24,32 @@ pub trait Geometry: Send + Sync {
     /// gradient, projections, transport) are the frame's.
     fn frame<'a>(&self, point: &'a Point) -> Frame<'a> {
         Frame::new(point, |values| self.weigh(values))
+    }
+
+    /// Turns Euclidean partials at the frame's point into the Riemannian gradient, in place.
+    fn gradient(&self, frame: &Frame<'_>, partials: &mut Tangent) {
+        frame.gradient(partials);
+    }
+
+    /// The vector transport of xi, which belongs to the point `from`, to the frame's point, in place.
+    fn transport(&self, frame: &Frame<'_>, from: &Point, xi: &mut Tangent) {
+        let _ = from; // In the quotient a vector is projected as the matrices that it consists of.
+        frame.transport(xi);
+    }
+
+    /// The point a step along a direction, into `out`.
+    ///
+    /// # Errors
+    ///
+    /// [`StepTooLong`]; `out` then holds nothing of use.
+    fn retract(
+        &self,
+        point: &Point,
+        direction: &Tangent,
+        step: f64,
+        out: &mut Point,
+    ) -> Result<(), StepTooLong> {
+        retract(point, direction, step, out)
     }
 }
 
@@ -67,6 +95,24 @@ impl Geometry for Euclidean {
 impl Geometry for Box<dyn Geometry> {
     fn weigh(&self, eigenvalues: &mut [f64]) -> usize {
         (**self).weigh(eigenvalues)
+    }
+
+    fn gradient(&self, frame: &Frame<'_>, partials: &mut Tangent) {
+        (**self).gradient(frame, partials);
+    }
+
+    fn transport(&self, frame: &Frame<'_>, from: &Point, xi: &mut Tangent) {
+        (**self).transport(frame, from, xi);
+    }
+
+    fn retract(
+        &self,
+        point: &Point,
+        direction: &Tangent,
+        step: f64,
+        out: &mut Point,
+    ) -> Result<(), StepTooLong> {
+        (**self).retract(point, direction, step, out)
     }
 }
 

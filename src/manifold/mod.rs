@@ -9,6 +9,7 @@
 //! |---|---|
 //! | a point, a vector of its shape | [`Point`], [`Tangent`], made of [`Rows`] and a [`Core`] |
 //! | which metric | [`Geometry`]: [`Preconditioned`] (the paper's) or [`Euclidean`] |
+//! | the same tensors as a surface among all tensors | [`Embedded`] (geomCG's) |
 //! | inner product, gradient, projections, transport | [`Frame`], one per point |
 //! | moving along a direction | [`retract`], [`retract_absorbing`] |
 //! | where to start | [`random_point`], [`orthonormalize`] |
@@ -31,6 +32,7 @@
 
 mod core_tensor;
 mod coupled;
+mod embedded;
 mod frame;
 mod geometry;
 mod point;
@@ -43,6 +45,7 @@ mod tests;
 
 pub use core_tensor::Core;
 pub use coupled::DIRECT_UNKNOWNS;
+pub use embedded::Embedded;
 pub use frame::Frame;
 pub use geometry::{Euclidean, GUARD, Geometry, Preconditioned};
 pub use point::{Point, Tangent};

@@ -10,7 +10,7 @@ use plotters::prelude::*;
 use plotters::style::RGBColor;
 
 /// Series that have a colour of their own; more than these take the colours again.
-pub(super) const COLOURS: usize = 8;
+pub const COLOURS: usize = 8;
 /// More points than this tell nothing more on a page.
 const MOST_POINTS: usize = 1500;
 
@@ -23,21 +23,27 @@ fn series_colour(number: usize) -> RGBColor {
 }
 
 /// A named sequence of points.
-pub(super) struct Series {
+pub struct Series {
+    /// For the legend.
     pub name: String,
+    /// In the order of the line; one that is not finite breaks it.
     pub points: Vec<(f64, f64)>,
 }
 
 /// How an axis says its numbers.
 #[derive(Clone, Copy, PartialEq)]
-pub(super) enum Scale {
+pub enum Scale {
+    /// As they are.
     Number,
+    /// Whole numbers only.
     Integer,
     /// Powers of ten; the points are logarithms.
     Log,
     /// Seconds since 1970.
     Date,
+    /// In units of 1024.
     Bytes,
+    /// Times.
     Seconds,
 }
 
@@ -76,9 +82,12 @@ fn short(x: f64) -> String {
 }
 
 /// A chart for the page.
-pub(super) struct Figure {
+pub struct Figure {
+    /// Above it.
     pub title: String,
+    /// Below the title; may be empty.
     pub note: String,
+    /// The drawing. Colours are CSS variables: `--muted`, `--grid`, `--axis`, and `--s1` to `--s8`.
     pub svg: String,
     /// Names in the order of the colours; one alone needs no legend.
     pub legend: Vec<String>,
@@ -87,13 +96,16 @@ pub(super) struct Figure {
 }
 
 /// What the axes are.
-pub(super) struct Axes<'t> {
+pub struct Axes<'t> {
+    /// What goes to the right.
     pub x: (&'t str, Scale),
+    /// What goes up.
     pub y: (&'t str, Scale),
     /// Whether the vertical axis begins at 0.
     pub from_zero: bool,
     /// Lines go level from point to point.
     pub steps: bool,
+    /// Width and height.
     pub size: (u32, u32),
 }
 
@@ -110,7 +122,7 @@ fn widened((least, most): (f64, f64), share: f64) -> (f64, f64) {
 }
 
 /// Lines; `None` where there is no point.
-pub(super) fn lines(title: &str, note: &str, axes: &Axes<'_>, series: &[Series]) -> Option<Figure> {
+pub fn lines(title: &str, note: &str, axes: &Axes<'_>, series: &[Series]) -> Option<Figure> {
     let points = || series.iter().flat_map(|series| &series.points);
     let x = bounds(points().map(|point| point.0))?;
     let y = bounds(points().map(|point| point.1))?;
@@ -129,15 +141,19 @@ pub(super) fn lines(title: &str, note: &str, axes: &Axes<'_>, series: &[Series])
         mesh(&mut chart, axes)?;
         for (number, series) in series.iter().enumerate() {
             let colour = series_colour(number);
-            let mut points = thinned(&series.points);
-            if axes.steps {
-                let next = points.iter().skip(1).map(|point| point.0).chain([x.1]);
-                points = points.iter().zip(next).flat_map(|(&(x, y), next)| [(x, y), (next, y)]).collect();
-            }
-            if points.len() == 1 {
-                chart.draw_series(points.iter().map(|&at| Circle::new(at, 4, colour.filled())))?;
-            } else {
-                chart.draw_series(LineSeries::new(points, colour.stroke_width(2)))?;
+            let whole = |point: &(f64, f64)| point.0.is_finite() && point.1.is_finite();
+            for stretch in series.points.split(|point| !whole(point)).filter(|stretch| !stretch.is_empty()) {
+                let mut points = thinned(stretch);
+                if axes.steps {
+                    let next = points.iter().skip(1).map(|point| point.0).chain([x.1]);
+                    let level = points.iter().zip(next).flat_map(|(&(x, y), next)| [(x, y), (next, y)]);
+                    points = level.collect();
+                }
+                if points.len() == 1 {
+                    chart.draw_series(points.iter().map(|&at| Circle::new(at, 4, colour.filled())))?;
+                } else {
+                    chart.draw_series(LineSeries::new(points, colour.stroke_width(2)))?;
+                }
             }
         }
         Ok(())
@@ -230,12 +246,10 @@ fn mesh<'s>(chart: &mut ChartContext<'_, SVGBackend<'s>, Cartesian2d<Axis, Axis>
 
 /// Every n-th point, and the last.
 fn thinned(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
-    let finite: Vec<(f64, f64)> =
-        points.iter().copied().filter(|(x, y)| x.is_finite() && y.is_finite()).collect();
-    let step = finite.len().div_ceil(MOST_POINTS).max(1);
-    let mut few: Vec<(f64, f64)> = finite.iter().copied().step_by(step).collect();
-    if few.last() != finite.last() {
-        few.extend(finite.last());
+    let step = points.len().div_ceil(MOST_POINTS).max(1);
+    let mut few: Vec<(f64, f64)> = points.iter().copied().step_by(step).collect();
+    if few.last() != points.last() {
+        few.extend(points.last());
     }
     few
 }

@@ -12,6 +12,7 @@ mod periods;
 mod plots;
 mod ticks;
 
+pub use chart::{Axes, COLOURS, Figure, Scale, Series, lines};
 pub use components::{Components, components};
 pub use periods::{Periodogram, periodogram};
 

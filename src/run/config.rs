@@ -5,7 +5,7 @@ use crate::error::{Error, IoContext, Result};
 use crate::kernel::Precision;
 use crate::recipe::Recipe;
 use crate::shard::{Dataset, Manifest, Split};
-use crate::solver::Options;
+use crate::solver::{Algorithm, Beta, Options, StepRule};
 use crate::storage::{Disk, write_atomic};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -34,6 +34,8 @@ pub enum GeometryKind {
     Preconditioned,
     /// The natural metrics of the factors and the core (case S1).
     Euclidean,
+    /// The inner product of the tensors themselves, with geomCG's transport and retraction.
+    Embedded,
 }
 
 /// What is written to `config.json`.
@@ -95,6 +97,16 @@ impl Config {
             rank_auto: false,
             solver: Options::default(),
         }
+    }
+
+    /// Sets the method geomCG of Kressner, Steinlechner and Vandereycken (2014): no recipe, the embedded
+    /// geometry, Polak and Ribiere's beta, and their restart rule.
+    pub fn use_geomcg(&mut self) {
+        self.recipe = Recipe { range: self.recipe.range, ..Recipe::plain() };
+        self.geometry = GeometryKind::Embedded;
+        self.solver.algorithm = Algorithm::GeomCg;
+        self.solver.beta = Beta::PolakRibiere;
+        self.solver.step = StepRule::Linearised;
     }
 
     /// What gives a checkpoint's numbers their meaning: everything here but the place of the

@@ -5,7 +5,7 @@ use super::limits::Limits;
 use crate::budget::Budget;
 use crate::control::Control;
 use crate::error::{Error, Result};
-use crate::manifold::{Distribution, Euclidean, Geometry, Point, Preconditioned, random_point};
+use crate::manifold::{Distribution, Embedded, Euclidean, Geometry, Point, Preconditioned, random_point};
 use crate::model::Model;
 use crate::objective::{Needs, Regularised, Streamed};
 use crate::recipe::Setup;
@@ -17,6 +17,7 @@ fn solver(kind: GeometryKind, options: Options) -> Solver {
     let geometry: Box<dyn Geometry> = match kind {
         GeometryKind::Preconditioned => Box::new(Preconditioned),
         GeometryKind::Euclidean => Box::new(Euclidean),
+        GeometryKind::Embedded => Box::new(Embedded),
     };
     Solver::new(geometry, options)
 }

@@ -4,7 +4,7 @@ use rand::SeedableRng;
 use rand_pcg::Pcg64;
 
 use super::objective::Objective;
-use crate::manifold::{Geometry, Point, Tangent, random_ambient, retract};
+use crate::manifold::{Geometry, Point, Tangent, random_ambient};
 
 /// What [`check_gradient`] found along one random horizontal direction of length 1.
 #[derive(Debug, Clone, PartialEq)]
@@ -32,15 +32,15 @@ pub fn check_gradient<O: Objective>(
     let mut gradient = Tangent::zeros_like(point);
     let cost = objective.cost_and_gradient(point, &mut gradient)?.total;
     let frame = geometry.frame(point);
-    frame.gradient(&mut gradient);
+    geometry.gradient(&frame, &mut gradient);
     let mut xi = random_ambient(point, &mut Pcg64::seed_from_u64(seed));
-    frame.transport(&mut xi);
+    geometry.transport(&frame, point, &mut xi);
     xi.scale(1.0 / frame.inner(&xi, &xi).sqrt());
     let expected = frame.inner(&gradient, &xi);
 
     let mut trial = point.clone();
     let mut unused = Tangent::zeros_like(point);
-    let mut at = |h: f64| match retract(point, &xi, h, &mut trial) {
+    let mut at = |h: f64| match geometry.retract(point, &xi, h, &mut trial) {
         Ok(()) => Ok(objective.cost_and_gradient(&trial, &mut unused)?.total),
         Err(_) => Ok(f64::NAN),
     };

@@ -3,10 +3,10 @@
 use std::ops::ControlFlow;
 
 use super::objective::{Cost, Objective};
-use super::options::{ARMIJO, Algorithm, Beta, MAX_TRIES, Options, StepRule};
+use super::options::{ARMIJO, Algorithm, Beta, MAX_TRIES, ORTHOGONAL, Options, StepRule};
 use super::polynomial::least_minimum;
 use super::state::{Best, Iteration, State, StoppedBy};
-use crate::manifold::{Frame, Geometry, Point, Tangent, retract, retract_absorbing};
+use crate::manifold::{Frame, Geometry, Point, Tangent, retract_absorbing};
 
 /// Nonlinear conjugate gradients, or steepest descent, on the Tucker manifold.
 ///
@@ -53,7 +53,7 @@ impl Solver {
         let cost = objective.cost_and_gradient(&point, &mut gradient)?;
         let validation_mse = objective.validation(&point)?;
         let frame = self.geometry.frame(&point);
-        frame.gradient(&mut gradient);
+        self.geometry.gradient(&frame, &mut gradient);
         let square = frame.inner(&gradient, &gradient);
         let guarded = frame.guarded();
         drop(frame);
@@ -117,7 +117,7 @@ impl Solver {
         };
         let validation_mse = objective.validation(&room.trial)?;
         let frame = self.geometry.frame(&room.trial);
-        frame.gradient(&mut room.partials);
+        self.geometry.gradient(&frame, &mut room.partials);
         let square = frame.inner(&room.partials, &room.partials);
         let (beta, turned_back) = self.turn(state, &frame, &room.partials, square);
         restarted |= turned_back;
@@ -203,7 +203,7 @@ impl Solver {
         let mut room = self.take_room(state);
         let cost = objective.cost_and_gradient(&state.point, &mut room.partials)?;
         let frame = self.geometry.frame(&state.point);
-        frame.gradient(&mut room.partials);
+        self.geometry.gradient(&frame, &mut room.partials);
         let square = frame.inner(&room.partials, &room.partials);
         state.slope = frame.inner(&room.partials, &state.direction);
         drop(frame);
@@ -241,11 +241,12 @@ impl Solver {
             return Ok(None);
         };
         for backtracks in 0..MAX_TRIES {
-            let retraction = match self.options.step {
-                StepRule::Linearised => retract,
-                StepRule::Exact => retract_absorbing,
+            let (from, along, to) = (&state.point, &state.direction, &mut room.trial);
+            let moved = match self.options.step {
+                StepRule::Linearised => self.geometry.retract(from, along, step, to),
+                StepRule::Exact => retract_absorbing(from, along, step, to),
             };
-            if retraction(&state.point, &state.direction, step, &mut room.trial).is_ok() {
+            if moved.is_ok() {
                 state.last.passes += 1;
                 let cost = objective.cost_and_gradient(&room.trial, &mut room.partials)?;
                 if cost.total <= state.last.cost + ARMIJO * step * state.slope {
@@ -266,10 +267,13 @@ impl Solver {
             state.slope = -square;
             return (0.0, false);
         }
-        frame.transport(&mut state.gradient);
-        frame.transport(&mut state.direction);
+        self.geometry.transport(frame, &state.point, &mut state.gradient);
+        self.geometry.transport(frame, &state.point, &mut state.direction);
         let y = &mut state.gradient;
         y.axpby(1.0, g, -1.0);
+        // <g+, T(g)> is what <g+, y> leaves of <g+, g+>.
+        let orthogonal = |y: &Tangent| (square - frame.inner(g, y)).abs() < ORTHOGONAL * square;
+        let restart = self.options.algorithm == Algorithm::GeomCg && !orthogonal(y);
         let hestenes_stiefel = |y: &Tangent, d: &Tangent| frame.inner(g, y) / frame.inner(y, d);
         let beta = match self.options.beta {
             Beta::HestenesStiefel => hestenes_stiefel(y, &state.direction),
@@ -283,12 +287,12 @@ impl Solver {
         let beta = if beta.is_finite() { beta.max(0.0) } else { 0.0 };
         state.direction.axpby(-1.0, g, beta);
         state.slope = frame.inner(g, &state.direction);
-        let ascends = state.slope >= 0.0;
-        if ascends {
+        let turn_back = restart || state.slope >= 0.0;
+        if turn_back {
             set_to_descent(&mut state.direction, g);
             state.slope = -square;
         }
-        (beta, ascends)
+        (beta, turn_back)
     }
 
     /// The metric.

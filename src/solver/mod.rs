@@ -47,7 +47,7 @@ pub use check::{GradientCheck, check_gradient};
 pub use in_memory::{Entries, InMemory};
 pub use iterate::Solver;
 pub use objective::{Cost, Objective, StepSums};
-pub use options::{ARMIJO, Algorithm, Beta, MAX_TRIES, Options, StepRule};
+pub use options::{ARMIJO, Algorithm, Beta, MAX_TRIES, ORTHOGONAL, Options, StepRule};
 pub use polynomial::least_minimum;
 pub use state::{Best, Iteration, State, StoppedBy};
 pub use stochastic::{CHUNKS, Stochastic, StochasticAbout};

@@ -9,6 +9,9 @@ pub const ARMIJO: f64 = 1e-4;
 /// A step is halved until it is taken, and at most this many steps are tried.
 pub const MAX_TRIES: usize = 25;
 
+/// The cosine from which on two gradients in succession do not count as nearly orthogonal.
+pub const ORTHOGONAL: f64 = 0.1;
+
 /// How directions follow one another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -20,6 +23,11 @@ pub enum Algorithm {
     SteepestDescent,
     /// Steps from chunks of the data with momentum, and then conjugate gradients.
     Stochastic,
+    /// Conjugate gradients with the restart rule of geomCG (Kressner, Steinlechner and Vandereycken
+    /// 2014): d = -g+ wherever |<g+, T(g)>| is [`ORTHOGONAL`] times <g+, g+> or more. Their method is
+    /// this with [`Beta::PolakRibiere`] in the [`Embedded`](crate::manifold::Embedded) geometry.
+    #[serde(rename = "geomcg")]
+    GeomCg,
 }
 
 /// The factor beta of conjugate gradients. With g+ the new gradient, T the transport to the new

@@ -13,14 +13,14 @@ fn text(path: &Path) -> &str {
 }
 
 /// From every checkpoint of a run to the next, with another number of threads each time.
-fn chain(order: usize) {
+fn chain(order: usize, options: &[&str]) {
     let place = tempfile::tempdir().unwrap();
     let [data, whole, parts] = ["data", "whole", "parts"].map(|name| place.path().join(name));
     synth(&data, order);
     let last = LAST.to_string();
-    succeed(&[&complete(text(&data), text(&whole), &last)[..], &["--threads", "2"]].concat());
+    succeed(&[&complete(text(&data), text(&whole), &last)[..], &["--threads", "2"], options].concat());
     let expected = result(&whole);
-    succeed(&[&complete(text(&data), text(&parts), "1")[..], &["--threads", "1"]].concat());
+    succeed(&[&complete(text(&data), text(&parts), "1")[..], &["--threads", "1"], options].concat());
     for iteration in 2..=LAST {
         let threads = (iteration % 3 + 1).to_string();
         let end = iteration.to_string();
@@ -33,12 +33,17 @@ fn chain(order: usize) {
 
 #[test]
 fn every_checkpoint_of_order_3_goes_on_to_the_same_bits() {
-    chain(3);
+    chain(3, &[]);
 }
 
 #[test]
 fn every_checkpoint_of_order_4_goes_on_to_the_same_bits() {
-    chain(4);
+    chain(4, &[]);
+}
+
+#[test]
+fn every_checkpoint_of_geomcg_goes_on_to_the_same_bits() {
+    chain(3, &["--algorithm", "geomcg"]);
 }
 
 /// kill -9 as soon as a checkpoint is reported, for one checkpoint after the other.

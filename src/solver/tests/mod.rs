@@ -1,6 +1,7 @@
 //! The solver on small tensors held in memory.
 
 mod endings;
+mod geomcg;
 
 use std::convert::Infallible;
 use std::ops::ControlFlow;
@@ -10,7 +11,8 @@ use rand_pcg::Pcg64;
 
 use super::*;
 use crate::manifold::{
-    Distribution, Euclidean, Geometry, Point, Preconditioned, Tangent, random_point, random_rotations,
+    Distribution, Embedded, Euclidean, Geometry, Point, Preconditioned, Tangent, random_point,
+    random_rotations,
 };
 
 /// A share of the entries of a random tensor, and a start of the same shape.
@@ -51,6 +53,7 @@ fn gradients_are_those_of_the_cost() {
             let found = [
                 check_gradient(&Preconditioned, &mut objective, &point, seed),
                 check_gradient(&Euclidean, &mut objective, &point, seed),
+                check_gradient(&Embedded, &mut objective, &point, seed),
             ];
             for Ok(check) in found {
                 assert!((check.slope - 2.0).abs() < 0.1, "{dims:?}: {check:?}");
@@ -203,10 +206,9 @@ fn same_bits_for_any_number_of_threads() {
     }
     let mut objective = InMemory::new(train);
     let start = random_point(&dims, &ranks, Distribution::Uniform, 3);
-    let mut run = |threads| {
+    let mut run = |threads, mut solver: Solver| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads);
         pool.build().unwrap().install(|| {
-            let mut solver = Solver::new(Preconditioned, Options::default());
             let Ok(mut state) = solver.start(&mut objective, start.clone());
             for _ in 0..4 {
                 let Ok(_) = solver.iterate(&mut state, &mut objective);
@@ -214,8 +216,12 @@ fn same_bits_for_any_number_of_threads() {
             state
         })
     };
-    let one = run(1);
-    assert!(one == run(2) && one == run(3));
+    for make in
+        [|| Solver::new(Preconditioned, Options::default()), || Solver::new(Embedded, geomcg::options())]
+    {
+        let one = run(1, make());
+        assert!(one == run(2, make()) && one == run(3, make()));
+    }
 }
 
 #[test]
