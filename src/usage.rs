@@ -41,6 +41,12 @@ pub fn machine_bytes() -> Option<u64> {
     meminfo("MemTotal:")
 }
 
+/// The machine's cores, whoever may use them, where the system tells.
+pub fn machine_cores() -> Option<usize> {
+    let text = std::fs::read_to_string("/proc/cpuinfo").ok()?;
+    Some(text.lines().filter(|line| line.starts_with("processor")).count()).filter(|&count| count > 0)
+}
+
 /// Time and memory of one command, from its start.
 ///
 /// Linux keeps a high-water mark of the resident size but not of its anonymous part, so a thread

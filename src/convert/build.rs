@@ -124,6 +124,7 @@ pub(super) fn build(
         duplicates_rule: options.duplicates.name().into(),
         split_rule,
         values: written.values,
+        part: None,
         train: next(),
         validation: next(),
         test: next(),

@@ -2,11 +2,12 @@
 
 use super::streamed::Stored;
 use super::targets::Targets;
+use super::view::View;
 use crate::error::Result;
 use crate::kernel::{self, Workspace};
 use crate::manifold::Point;
 use crate::model::{Biases, TimeBias};
-use crate::reduce::map_lanes;
+use crate::reduce::{Combine, Exchange, Team, map_lanes, own_lanes};
 use crate::shard::{BlockView, Dataset};
 use crate::stream::Stream;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -61,7 +62,7 @@ pub fn count(
         None => Vec::new(),
     };
     // Whole numbers: the order of the additions does not matter.
-    map_lanes(train, |lane| {
+    own_lanes(train, |lane| {
         train.for_each(lane, |block| {
             block.for_each(|indices, _| {
                 for (counts, &index) in counts.iter().zip(indices) {
@@ -74,18 +75,22 @@ pub fn count(
             Ok(())
         })
     })?;
-    let plain = |counts: Vec<AtomicU32>| counts.into_iter().map(AtomicU32::into_inner).collect::<Vec<u32>>();
+    let plain = |counts: Vec<AtomicU32>, how: Combine| {
+        let mut counts: Vec<u32> = counts.into_iter().map(AtomicU32::into_inner).collect();
+        combine(train.team(), &mut counts, how);
+        counts
+    };
     let mut modes = vec![Vec::new(); order.len()];
     for (&mode, counts) in order.iter().zip(counts) {
-        modes[mode] = plain(counts);
+        modes[mode] = plain(counts, Combine::Sum);
     }
     let Some((of, clock, of_level, clock_level)) = time else {
         return Ok((Counts { modes, buckets: Vec::new() }, None));
     };
     let values = vec![0.0; TimeBias::buckets(manifest.modes[clock].dim)];
-    let bias = TimeBias { of, clock, first: plain(first), values };
+    let bias = TimeBias { of, clock, first: plain(first, Combine::Min), values };
     let buckets: Vec<AtomicU32> = bias.values.iter().map(|_| AtomicU32::new(0)).collect();
-    map_lanes(train, |lane| {
+    own_lanes(train, |lane| {
         train.for_each(lane, |block| {
             block.for_each(|indices, _| {
                 if let Some(bucket) = bias.bucket_of(indices[of_level], indices[clock_level]) {
@@ -95,7 +100,19 @@ pub fn count(
             Ok(())
         })
     })?;
-    Ok((Counts { modes, buckets: plain(buckets) }, Some(bias)))
+    Ok((Counts { modes, buckets: plain(buckets, Combine::Sum) }, Some(bias)))
+}
+
+/// Numbers of all processes, place by place.
+fn combine(team: Team, counts: &mut [u32], how: Combine) {
+    if team.is_alone() {
+        return;
+    }
+    for part in counts.chunks_mut(1 << 16) {
+        let mut words: Vec<u64> = part.iter().map(|&count| count.into()).collect();
+        team.combine(&mut words, how);
+        part.iter_mut().zip(words).for_each(|(count, word)| *count = word as u32);
+    }
 }
 
 /// The biases of the values alone, mode after mode and damped, in a few passes.
@@ -124,13 +141,13 @@ pub fn fit(
     modes.sort_by_key(|&mode| (used(mode), mode));
     for _ in 0..ROUNDS {
         for &mode in &modes {
-            let sums = sums(train, mode_order, None, &biases)?;
+            let sums = sums(train, None, mode_order, &biases)?;
             let (values, counts) = (&mut biases.modes[mode], &counts.modes[mode]);
             damping.modes[mode] = estimate(values, &sums.modes[mode], counts, sums.squares);
             step(values, &sums.modes[mode], counts, damping.modes[mode]);
         }
         if biases.time.is_some() {
-            let sums = sums(train, mode_order, None, &biases)?;
+            let sums = sums(train, None, mode_order, &biases)?;
             if let Some(time) = &mut biases.time {
                 damping.time = estimate(&time.values, &sums.time, &counts.buckets, sums.squares);
                 step(&mut time.values, &sums.time, &counts.buckets, damping.time);
@@ -144,13 +161,14 @@ pub fn fit(
 /// and the length of the common step is the best one. Two passes, one of them without the tensor.
 pub fn refit(
     train: &Stream,
+    exchange: &Exchange,
     mode_order: &[usize],
     point: &Point,
     counts: &Counts,
     damping: &Damping,
     biases: &mut Biases,
 ) -> Result<()> {
-    let sums = sums(train, mode_order, Some(point), biases)?;
+    let sums = sums(train, Some((point, exchange)), mode_order, biases)?;
     let mut change = Biases { mean: 0.0, ..biases.clone() };
     let (mut along, mut prior) = (0.0, 0.0);
     let mut take_step = |values: &mut [f64], sums: &[f64], counts: &[u32], damping: f64| {
@@ -216,16 +234,23 @@ fn step(biases: &mut [f64], sums: &[f64], counts: &[u32], damping: f64) {
 }
 
 /// The sums of y - X - biases over the entries of every index. One pass.
-fn sums(train: &Stream, mode_order: &[usize], point: Option<&Point>, biases: &Biases) -> Result<Sums> {
+fn sums(
+    train: &Stream,
+    point: Option<(&Point, &Exchange)>,
+    mode_order: &[usize],
+    biases: &Biases,
+) -> Result<Sums> {
     let targets = Targets::new(Some(biases), mode_order);
-    let stored = point.map(|point| Stored::new(&point.core, mode_order));
-    let view = stored.as_ref().zip(point).map(|(stored, point)| stored.view(&point.factors, mode_order));
+    let stored = point.map(|(point, _)| Stored::new(&point.core, mode_order));
+    let mut room = View::default();
+    let rows = point.map(|(point, exchange)| room.of(&point.factors, mode_order, exchange));
+    let view = stored.as_ref().zip(rows).map(|(stored, rows)| stored.view(&rows));
     let levels = mode_order.len();
     let time = biases.time.as_ref().map(|time| {
         let level = |mode: usize| mode_order.iter().position(|&m| m == mode).unwrap_or(0);
         (time, level(time.of), level(time.clock))
     });
-    let lanes = map_lanes(train, |lane| {
+    let lanes = own_lanes(train, |lane| {
         // Of level 0 a lane has its own slices only.
         let start = lane.slices.start as usize;
         let mut by_level: Vec<Vec<f64>> =
@@ -263,22 +288,35 @@ fn sums(train: &Stream, mode_order: &[usize], point: Option<&Point>, biases: &Bi
         time: vec![0.0; time.map_or(0, |(time, ..)| time.values.len())],
         squares: 0.0,
     };
-    for (start, by_level, by_bucket, squares) in lanes {
-        for (level, sums) in by_level.iter().enumerate() {
-            let offset = if level == 0 { start } else { 0 };
-            let to = &mut total.modes[mode_order[level]][offset..];
-            to.iter_mut().zip(sums).for_each(|(to, from)| *to += from);
-        }
-        total.time.iter_mut().zip(&by_bucket).for_each(|(to, from)| *to += from);
-        total.squares += squares;
+    let team = train.team();
+    for (level, &mode) in mode_order.iter().enumerate() {
+        team.chain(&mut total.modes[mode], |offset, to| {
+            for (start, by_level, ..) in &lanes {
+                // Where the lane's numbers lie among all of the mode.
+                let begin = if level == 0 { *start } else { 0 };
+                let (low, high) = (offset.max(begin), (offset + to.len()).min(begin + by_level[level].len()));
+                if low < high {
+                    let from = &by_level[level][low - begin..high - begin];
+                    to[low - offset..high - offset].iter_mut().zip(from).for_each(|(to, from)| *to += from);
+                }
+            }
+        });
     }
+    team.chain(&mut total.time, |offset, to| {
+        for (_, _, by_bucket, _) in &lanes {
+            to.iter_mut().zip(&by_bucket[offset..]).for_each(|(to, from)| *to += from);
+        }
+    });
+    let mut squares = [0.0];
+    team.chain(&mut squares, |_, to| lanes.iter().for_each(|lane| to[0] += lane.3));
+    total.squares = squares[0];
     Ok(total)
 }
 
 /// The sum over all entries of the squared sum of their biases.
 fn squared_length(train: &Stream, mode_order: &[usize], biases: &Biases) -> Result<f64> {
     let targets = Targets::new(Some(biases), mode_order);
-    let lanes = map_lanes(train, |lane| {
+    let lanes = map_lanes(train, &0.0, |lane| {
         let (mut sum, mut zeros, mut values) = (0.0, Vec::new(), Vec::new());
         train.for_each(lane, |block| {
             zeros.resize(block.entries.max(zeros.len()), 0.0);

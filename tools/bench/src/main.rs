@@ -9,8 +9,10 @@ mod iterations;
 mod kernels;
 mod limits;
 mod measure;
+mod processes;
 mod ratings;
 mod scaling;
+mod simulate;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -32,6 +34,9 @@ enum Command {
     Compare(compare::Arguments),
     Export(export::Arguments),
     Ratings(ratings::Arguments),
+    Processes(processes::Arguments),
+    Reduce(processes::ReduceArguments),
+    Simulate(simulate::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -44,6 +49,9 @@ fn main() -> ExitCode {
         Command::Compare(arguments) => compare::run(&arguments),
         Command::Export(arguments) => export::run(&arguments),
         Command::Ratings(arguments) => ratings::run(&arguments),
+        Command::Processes(arguments) => processes::run(&arguments),
+        Command::Reduce(arguments) => processes::reduce(&arguments),
+        Command::Simulate(arguments) => simulate::run(&arguments),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
