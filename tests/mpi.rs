@@ -219,7 +219,10 @@ fn what_is_wrong_is_said_once() {
     assert!(told.contains("--memory"), "{told}");
     let told = fail(&mut mpirun(place, 2, "resume nothing"));
     assert!(told.contains("there is no such run"), "{told}");
-    let told = fail(&mut mpirun(place, 2, &format!("complete data {PLAIN} --rank 4,4 -o run")));
+    let told = fail(&mut mpirun(place, 2, "complete data --rank 4,4 -o run"));
     assert!(told.contains("2 ranks for 3 modes"), "{told}");
+    let output = mpirun(place, 2, "complete data --rank 4,x -o run").output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(stderr(&output).matches("is not a whole number").count(), 1, "{}", stderr(&output));
     assert!(!place.join("run").exists());
 }

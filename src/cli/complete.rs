@@ -322,6 +322,7 @@ fn configure(arguments: &Arguments, converted: Option<&Path>, team: Team) -> Res
 
 /// The outcome for people and programs.
 pub(super) fn report(outcome: &Outcome, run: &Path, usage: &Usage, context: &Context) -> Result<ExitCode> {
+    let peak = context.team.most(usage.peak_anon_bytes());
     let show = |name: &str, mse: Option<f64>| {
         mse.map_or(String::new(), |mse| format!("\n  {name:10} MSE {mse:.6e}   RMSE {:.6}", mse.sqrt()))
     };
@@ -360,7 +361,7 @@ pub(super) fn report(outcome: &Outcome, run: &Path, usage: &Usage, context: &Con
         split("test", outcome.test_mse),
         units::duration(outcome.progress.seconds),
         units::duration(outcome.progress.cpu_seconds),
-        units::size(usage.peak_anon_bytes()),
+        units::size(peak),
     ));
     let errors: serde_json::Map<String, serde_json::Value> = (outcome.errors.iter())
         .map(|(split, scored)| {
@@ -390,7 +391,7 @@ pub(super) fn report(outcome: &Outcome, run: &Path, usage: &Usage, context: &Con
         "stopped_by": outcome.stopped_by.as_str(),
         "seconds": outcome.progress.seconds,
         "cpu_seconds": outcome.progress.cpu_seconds,
-        "peak_anon_bytes": usage.peak_anon_bytes(),
+        "peak_anon_bytes": peak,
     }));
     if outcome.stopped_by == StoppedBy::Interrupted {
         context.control.say(format!("`tenfill resume {}` goes on", run.display()));

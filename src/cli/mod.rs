@@ -127,7 +127,11 @@ fn tell(text: impl std::fmt::Display) {
 
 /// Runs the program.
 pub fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(usage) if Team::speaks() => usage.exit(),
+        Err(usage) => return ExitCode::from(usage.exit_code() as u8),
+    };
     let team = match arguments.command {
         Command::Complete(_) | Command::Resume(_) => Team::join(),
         _ => Ok(Team::alone()),

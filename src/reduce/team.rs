@@ -77,6 +77,13 @@ impl Team {
         ))
     }
 
+    /// Whether this process, before it has joined a team, may speak for it: it is the first, as its launcher
+    /// says, or there is no launcher.
+    pub fn speaks() -> bool {
+        let rank = ["OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "MV2_COMM_WORLD_RANK"];
+        rank.iter().find_map(|name| std::env::var(name).ok()).is_none_or(|rank| rank == "0")
+    }
+
     /// As many members as asked for, each for a thread of this process: for tests.
     pub fn of_threads(size: usize) -> Vec<Team> {
         threads(size).into_iter().map(|one| Team(Box::leak(one))).collect()
@@ -111,6 +118,28 @@ impl Team {
     pub fn on_this_host(self) -> usize {
         let name = [xxhash_rust::xxh3::xxh3_64(self.host().as_bytes())];
         self.gather(&name).iter().filter(|&&other| other == name[0]).count()
+    }
+
+    /// The largest of all processes' numbers. All must ask for it.
+    pub fn most(self, number: u64) -> u64 {
+        let mut least = [u64::MAX - number];
+        self.combine(&mut least, Combine::Min);
+        u64::MAX - least[0]
+    }
+
+    /// All processes compute small matrices for themselves, and must round alike: processors of another
+    /// kind than the first one's are refused, rather than that processes come to different decisions.
+    pub fn check_processors(self) -> Result<()> {
+        if self.is_alone() {
+            return Ok(());
+        }
+        let own = crate::usage::processor_kind();
+        let first = self.told_by_first(|| Ok(own.clone()))?;
+        let what = format!(
+            "this is a processor of another kind ({own}) than that of rank 0 ({first}), which rounds differently: \
+             choose hosts of one kind (Slurm: --constraint)"
+        );
+        self.agree(if own == first { Ok(()) } else { Err(Error::request(what)) })
     }
 
     /// Ends all processes at once.

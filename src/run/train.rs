@@ -65,6 +65,7 @@ pub fn complete(
     let mut config = config.clone();
     config.rank = limits.team.agree(check_rank(&config.rank, dataset.manifest()))?;
     limits.team.agree(config.check_lanes(limits.team))?;
+    limits.team.check_processors()?;
     in_pool(limits, || begin(run, dataset, &config, limits, control))
 }
 
@@ -79,6 +80,7 @@ pub fn resume(
     let team = limits.team;
     let mut config = Config::read_for(run.path(), team)?;
     team.agree(config.check_lanes(team))?;
+    team.check_processors()?;
     if !config.added.is_empty() {
         let what =
             "rows were folded into this run, so it cannot go on: complete the data with the new entries";

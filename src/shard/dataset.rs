@@ -4,6 +4,7 @@ use super::labels::{Labels, read_labels};
 use super::manifest::{FILE, Manifest, ModeKind, ShardRecord, Split};
 use super::reader::Shard;
 use crate::error::{Error, Result};
+use crate::reduce::Team;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -112,6 +113,14 @@ impl Dataset {
     pub fn shards(&self, split: Split) -> Result<Vec<Shard>> {
         let here = self.shards_here(split)?.into_iter().enumerate();
         here.map(|(number, shard)| shard.ok_or_else(|| self.missing(split, number))).collect()
+    }
+
+    /// Whether a file of entries is in a part that this process of a team is expected to have.
+    pub(crate) fn expects(&self, record: &ShardRecord, team: Team) -> bool {
+        let parts = self.manifest.part.as_ref().map_or(&[][..], |part| &part.shards);
+        let start = |rank: usize| rank * parts.len() / team.size();
+        let own = start(team.rank())..start(team.rank() + 1).max(start(team.rank()) + 1);
+        parts.get(own).is_none_or(|own| own.iter().any(|files| files.contains(&record.file)))
     }
 
     /// What to say of a shard that is needed and not here.

@@ -7,7 +7,8 @@ use std::process::Command;
 use std::time::Instant;
 use tenfill::reduce::Team;
 
-/// Compare 2 processes of 1 thread with 1 process of 2 threads (a tenfill with `--features mpi`, mpirun)
+/// Compare 2 processes of 1 thread with 1 process of 2 threads, and the memory of 1, 2 and 4 with what `inspect
+/// --ranks` says (needs a tenfill with `--features mpi`, and mpirun)
 #[derive(clap::Args)]
 pub struct Arguments {
     #[command(flatten)]
@@ -38,7 +39,8 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
         for _ in 0..arguments.rounds {
             for (processes, found) in [1, 2].into_iter().zip(&mut found) {
                 let run = place.dir.join("processes-run");
-                found.push(measure_run(arguments, processes, rank, data.directory(), &run)?);
+                let threads = 2 / processes;
+                found.push(measure_run(arguments, processes, threads, rank, data.directory(), &run)?);
             }
         }
         let median = |found: &[[f64; 3]], which: usize| {
@@ -62,13 +64,34 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
             100.0 * (median(&found[1], 1) / median(&found[0], 1) - 1.0)
         );
     }
+    memory(arguments)
+}
+
+/// A mode of a million rows, where the rows that a process owns are most of its memory.
+fn memory(arguments: &Arguments) -> Result<(), String> {
+    const TALL: &str = "--dims 1000000,20000,500 --entries 5000000 --test 0 --rank 3 --values f32";
+    let place = &arguments.place;
+    let data = dataset("rows5m", TALL, &place.dir, &place.tenfill)?;
+    println!("\n1000000 x 20000 x 500, 5 M entries, rank 10: the process that takes the most");
+    println!("{:>9} {:>14} {:>10} {:>7}", "processes", "predicted MB", "peak MB", "ratio");
+    for processes in [1, 2, 4] {
+        let mut inspect = Command::new(&place.tenfill);
+        inspect.args(["inspect", "--quiet", "--json", "--rank", "10", "--threads", "1", "--ranks"]);
+        let (_, told) = measure::run(inspect.arg(processes.to_string()).arg(data.directory()))?;
+        let told: Value = serde_json::from_str(told.trim()).map_err(|error| error.to_string())?;
+        let predicted = told["memory_bytes"].as_f64().unwrap_or(f64::NAN) / 1e6;
+        let run = place.dir.join("processes-run");
+        let [_, _, peak] = measure_run(arguments, processes, 1, 10, data.directory(), &run)?;
+        println!("{processes:>9} {predicted:>14.1} {peak:>10.1} {:>7.2}", predicted / peak);
+    }
     Ok(())
 }
 
-/// Wall and processor seconds per iteration, and the peak of memory in MB of the first process.
+/// Wall and processor seconds per iteration, and the largest peak of memory of a process, in MB.
 fn measure_run(
     arguments: &Arguments,
     processes: usize,
+    threads: usize,
     rank: usize,
     data: &std::path::Path,
     run: &std::path::Path,
@@ -83,7 +106,7 @@ fn measure_run(
             mpirun
         }
     };
-    let threads = (2 / processes).to_string();
+    let threads = threads.to_string();
     let (rank, iterations) = (rank.to_string(), arguments.iterations.to_string());
     command.args(["complete", "--quiet", "--json", "--force", "--memory", "4G", "--tolerance", "0"]);
     command.args(["--bias", "none", "--penalty", "0", "--no-grow", "--checkpoint-every", "0"]);
