@@ -178,7 +178,8 @@ fn refitted_biases_come_to_the_damped_least_squares() {
     };
     let mut before = look(&biases).0;
     for _ in 0..300 {
-        bias_fit::refit(streamed.train(), &order, &at, &counts, &damping, &mut biases).unwrap();
+        let (train, exchange) = (streamed.train(), streamed.exchange());
+        bias_fit::refit(train, exchange, &order, &at, &counts, &damping, &mut biases).unwrap();
         let now = look(&biases).0;
         assert!(now <= before * (1.0 + 1e-12), "{now} after {before}");
         before = now;

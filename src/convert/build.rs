@@ -162,6 +162,7 @@ pub(super) fn build(
         split_rule,
         values: written.values,
         weights,
+        part: None,
         train: next(),
         validation: next(),
         test: next(),

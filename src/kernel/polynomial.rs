@@ -43,6 +43,12 @@ impl LinePolynomial {
         self.entries
     }
 
+    /// Sets the polynomial to one of the same order whose coefficients are known.
+    pub fn set(&mut self, coefficients: &[f64], entries: u64) {
+        self.coefficients[..2 * self.order + 3].copy_from_slice(coefficients);
+        self.entries = entries;
+    }
+
     /// The sum of (X(s) - y)^2 at a step s.
     pub fn at(&self, s: f64) -> f64 {
         self.coefficients().iter().rev().fold(0.0, |sum, coefficient| sum * s + coefficient)

@@ -5,6 +5,7 @@ use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::kernel::ResidualSums;
 use crate::objective::{Scoring, UnseenRows, score};
+use crate::reduce::Exchange;
 use crate::shard::{Dataset, Split};
 use crate::stream::Stream;
 use std::path::Path;
@@ -71,7 +72,9 @@ pub fn evaluate_split(model: &Model, dataset: &Dataset, split: Split) -> Result<
     let stream = Stream::open(dataset, split, None)?;
     let scoring =
         Scoring { biases: model.biases.as_ref(), range: model.about.range, held: &model.about.held };
-    let scored = score(&stream, &model.point, &manifest.mode_order, &unseen, &scoring)?;
+    let dims: Vec<usize> = manifest.level_dims().iter().map(|&dim| dim as usize).collect();
+    let exchange = Exchange::new(&stream, &dims)?;
+    let scored = score(&stream, &exchange, &model.point, &manifest.mode_order, &unseen, &scoring)?;
     Ok(Evaluation::of(&scored.all, manifest.weights.is_some(), scored.fallback.scored, 0))
 }
 

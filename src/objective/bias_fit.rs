@@ -2,11 +2,12 @@
 
 use super::streamed::Stored;
 use super::targets::Targets;
+use super::view::View;
 use crate::error::Result;
 use crate::kernel::{self, Workspace};
 use crate::manifold::Point;
 use crate::model::{Biases, TimeBias};
-use crate::reduce::map_lanes;
+use crate::reduce::{Combine, Exchange, Team, map_lanes, own_lanes};
 use crate::shard::{BlockView, Dataset};
 use crate::stream::Stream;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -76,7 +77,8 @@ pub fn count(
     let Some((of, clock)) = time else {
         return Ok((Counts { modes: found.modes, buckets: Vec::new(), per_weight }, None));
     };
-    let first = first.into_iter().map(AtomicU32::into_inner).collect();
+    let mut first: Vec<u32> = first.into_iter().map(AtomicU32::into_inner).collect();
+    earliest(train.team(), &mut first);
     let bias = TimeBias { of, clock, first, values: vec![0.0; TimeBias::buckets(manifest.modes[clock].dim)] };
     let found = tally(train, order, &dims, Some(&bias), |block, tally, _| {
         block.for_each_weighted(|indices, _, weight| tally.add(indices, weight, 0.0));
@@ -134,7 +136,7 @@ fn tally(
 ) -> Result<Sums> {
     let buckets = time.map_or(0, |time| time.values.len());
     let time = time.map(|time| (time, level_of(mode_order, time.of), level_of(mode_order, time.clock)));
-    let lanes = map_lanes(train, |lane| {
+    let lanes = own_lanes(train, |lane| {
         let start = lane.slices.start as usize;
         let mut by_level: Vec<Vec<f64>> = mode_order[1..].iter().map(|&mode| vec![0.0; dims[mode]]).collect();
         by_level.insert(0, vec![0.0; (lane.slices.end - lane.slices.start) as usize]);
@@ -151,16 +153,41 @@ fn tally(
         time: vec![0.0; buckets],
         squares: 0.0,
     };
-    for (start, by_level, by_bucket, squares) in lanes {
-        for (level, sums) in by_level.iter().enumerate() {
-            let offset = if level == 0 { start } else { 0 };
-            let to = &mut total.modes[mode_order[level]][offset..];
-            to.iter_mut().zip(sums).for_each(|(to, from)| *to += from);
-        }
-        total.time.iter_mut().zip(&by_bucket).for_each(|(to, from)| *to += from);
-        total.squares += squares;
+    let team = train.team();
+    for (level, &mode) in mode_order.iter().enumerate() {
+        team.chain(&mut total.modes[mode], |offset, to| {
+            for (start, by_level, ..) in &lanes {
+                // Where the lane's numbers lie among all of the mode.
+                let begin = if level == 0 { *start } else { 0 };
+                let (low, high) = (offset.max(begin), (offset + to.len()).min(begin + by_level[level].len()));
+                if low < high {
+                    let from = &by_level[level][low - begin..high - begin];
+                    to[low - offset..high - offset].iter_mut().zip(from).for_each(|(to, from)| *to += from);
+                }
+            }
+        });
     }
+    team.chain(&mut total.time, |offset, to| {
+        for (_, _, by_bucket, _) in &lanes {
+            to.iter_mut().zip(&by_bucket[offset..]).for_each(|(to, from)| *to += from);
+        }
+    });
+    let mut squares = [0.0];
+    team.chain(&mut squares, |_, to| lanes.iter().for_each(|lane| to[0] += lane.3));
+    total.squares = squares[0];
     Ok(total)
+}
+
+/// The smallest number of all processes, place by place.
+fn earliest(team: Team, first: &mut [u32]) {
+    if team.is_alone() {
+        return;
+    }
+    for part in first.chunks_mut(1 << 16) {
+        let mut words: Vec<u64> = part.iter().map(|&time| time.into()).collect();
+        team.combine(&mut words, Combine::Min);
+        part.iter_mut().zip(words).for_each(|(time, word)| *time = word as u32);
+    }
 }
 
 /// The biases of the values alone, mode after mode and damped, in a few passes.
@@ -189,14 +216,14 @@ pub fn fit(
     modes.sort_by_key(|&mode| (used(mode), mode));
     for _ in 0..ROUNDS {
         for &mode in &modes {
-            let sums = sums(train, mode_order, None, &biases)?;
+            let sums = sums(train, None, mode_order, &biases)?;
             let (values, weights) = (&mut biases.modes[mode], &counts.modes[mode]);
             damping.modes[mode] =
                 estimate(values, &sums.modes[mode], weights, counts.per_weight, sums.squares);
             step(values, &sums.modes[mode], weights, damping.modes[mode]);
         }
         if biases.time.is_some() {
-            let sums = sums(train, mode_order, None, &biases)?;
+            let sums = sums(train, None, mode_order, &biases)?;
             if let Some(time) = &mut biases.time {
                 damping.time =
                     estimate(&time.values, &sums.time, &counts.buckets, counts.per_weight, sums.squares);
@@ -211,13 +238,14 @@ pub fn fit(
 /// and the length of the common step is the best one. Two passes, one of them without the tensor.
 pub fn refit(
     train: &Stream,
+    exchange: &Exchange,
     mode_order: &[usize],
     point: &Point,
     counts: &Counts,
     damping: &Damping,
     biases: &mut Biases,
 ) -> Result<()> {
-    let sums = sums(train, mode_order, Some(point), biases)?;
+    let sums = sums(train, Some((point, exchange)), mode_order, biases)?;
     let mut change = Biases { mean: 0.0, ..biases.clone() };
     let (mut along, mut prior) = (0.0, 0.0);
     let mut take_step = |values: &mut [f64], sums: &[f64], counts: &[f64], damping: f64| {
@@ -277,10 +305,17 @@ fn step(biases: &mut [f64], sums: &[f64], counts: &[f64], damping: f64) {
 }
 
 /// The (weighted) sums of y - X - biases over the entries of every index. One pass.
-fn sums(train: &Stream, mode_order: &[usize], point: Option<&Point>, biases: &Biases) -> Result<Sums> {
+fn sums(
+    train: &Stream,
+    point: Option<(&Point, &Exchange)>,
+    mode_order: &[usize],
+    biases: &Biases,
+) -> Result<Sums> {
     let targets = Targets::new(Some(biases), mode_order);
-    let stored = point.map(|point| Stored::new(&point.core, mode_order));
-    let view = stored.as_ref().zip(point).map(|(stored, point)| stored.view(&point.factors, mode_order));
+    let stored = point.map(|(point, _)| Stored::new(&point.core, mode_order));
+    let mut room = View::default();
+    let rows = point.map(|(point, exchange)| room.of(&point.factors, mode_order, exchange));
+    let view = stored.as_ref().zip(rows).map(|(stored, rows)| stored.view(&rows));
     let dims: Vec<usize> = biases.modes.iter().map(Vec::len).collect();
     tally(train, mode_order, &dims, biases.time.as_ref(), |block, tally, Room { workspace, values }| {
         let block = targets.view(block, values);
@@ -299,7 +334,7 @@ fn sums(train: &Stream, mode_order: &[usize], point: Option<&Point>, biases: &Bi
 /// The (weighted) sum over all entries of the squared sum of their biases.
 fn squared_length(train: &Stream, mode_order: &[usize], biases: &Biases) -> Result<f64> {
     let targets = Targets::new(Some(biases), mode_order);
-    let lanes = map_lanes(train, |lane| {
+    let lanes = map_lanes(train, &0.0, |lane| {
         let (mut sum, mut zeros, mut values) = (0.0, Vec::new(), Vec::new());
         train.for_each(lane, |block| {
             zeros.resize(block.entries.max(zeros.len()), 0.0);

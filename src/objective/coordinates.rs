@@ -53,7 +53,7 @@ impl Coordinates {
     /// rows = diag(p^(-1/2)) rows.
     pub fn scale_in_place(&self, mode: usize, rows: &mut Rows) {
         let rank = rows.rank();
-        let scales = &self.scales[mode];
+        let scales = &self.scales[mode][rows.own()];
         rows.as_mut_slice().par_chunks_mut(4096 * rank).zip(scales.par_chunks(4096)).for_each(
             |(rows, scales)| {
                 for (row, scale) in rows.chunks_exact_mut(rank).zip(scales) {
@@ -66,7 +66,8 @@ impl Coordinates {
     /// rows = diag(p^(1/2)) rows: a model's factor into these coordinates; rows without entries
     /// become zero.
     pub fn unscale_in_place(&self, mode: usize, rows: &mut Rows) {
-        for (index, scale) in self.scales[mode].iter().enumerate() {
+        for index in rows.own() {
+            let scale = &self.scales[mode][index];
             let by = if *scale > 0.0 { 1.0 / scale } else { 0.0 };
             rows.row_mut(index).iter_mut().for_each(|x| *x *= by);
         }

@@ -1,11 +1,13 @@
 //! How far a whole model, biases and range included, is from the entries of a split.
 
-use super::streamed::{Stored, UnseenRows, residuals};
+use super::streamed::{Stored, residuals};
+use super::unseen::UnseenRows;
+use super::view::View;
 use crate::error::Result;
 use crate::kernel::{self, Packing, ResidualSums, Workspace};
 use crate::manifold::Point;
 use crate::model::Biases;
-use crate::reduce::map_lanes;
+use crate::reduce::{Exchange, Travels, map_lanes};
 use crate::stream::Stream;
 
 /// What is done with the tensor's value before it is compared.
@@ -48,24 +50,37 @@ impl Scored {
     }
 }
 
-/// Errors of a model on the entries of a stream. An entry with an index that never occurs in train
+impl Travels for Scored {
+    fn words(&self) -> Vec<u64> {
+        [self.all.words(), self.fallback.words()].concat()
+    }
+    fn set(&mut self, words: &[u64]) {
+        let (all, fallback) = words.split_at(words.len() / 2);
+        self.all.set(all);
+        self.fallback.set(fallback);
+    }
+}
+
+/// Errors of a model on the entries of a stream; `exchange` is the stream's. An entry with an index that never occurs in train
 /// is scored by the biases of its other indices; without biases it is counted as unscored.
 pub fn score(
     stream: &Stream,
+    exchange: &Exchange,
     point: &Point,
     mode_order: &[usize],
     unseen: &UnseenRows,
     scoring: &Scoring<'_>,
 ) -> Result<Scored> {
     if scoring.biases.is_none() && scoring.range.is_none() && !scoring.held.contains(&true) {
-        let all = residuals(stream, point, mode_order, unseen, &mut Packing::new())?;
+        let all = residuals(stream, exchange, point, mode_order, unseen, &mut Packing::new())?;
         return Ok(Scored { all, fallback: ResidualSums::default() });
     }
     let stored = Stored::new(&point.core, mode_order);
-    let view = stored.view(&point.factors, mode_order);
+    let mut room = View::default();
+    let view = stored.view(&room.of(&point.factors, mode_order, exchange));
     let flags = unseen.view();
     let is_held = |mode: usize| scoring.held.get(mode).copied().unwrap_or(false);
-    let lanes = map_lanes(stream, |lane| {
+    let lanes = map_lanes(stream, &Scored::default(), |lane| {
         let (mut sums, mut workspace) = (Scored::default(), Workspace::new());
         let mut indices = [None; crate::MAX_ORDER];
         stream.for_each(lane, |block| {

@@ -167,7 +167,7 @@ impl Trainer {
     fn take_over(&mut self, model: Model, stage: &mut Stage) -> Result<()> {
         stage.ranks = model.point.ranks().to_vec();
         stage.held = (0..stage.ranks.len()).map(|mode| model.is_held(mode)).collect();
-        let mut point = model.point;
+        let mut point = model.point.divided(self.objective.data.team());
         if let Some(coordinates) = &self.coordinates {
             for (mode, factor) in point.factors.iter_mut().enumerate() {
                 coordinates.unscale_in_place(mode, factor);
@@ -317,7 +317,8 @@ impl Trainer {
         };
         let model = self.objective.model(&self.state.point);
         let data = &self.objective.data;
-        bias_fit::refit(data.train(), data.mode_order(), &model, counts, damping, biases)?;
+        let (train, exchange) = (data.train(), data.exchange());
+        bias_fit::refit(train, exchange, data.mode_order(), &model, counts, damping, biases)?;
         self.state.last.passes += 2;
         let biases = biases.clone();
         self.objective.data.set_biases(Some(biases));
@@ -361,7 +362,7 @@ impl Trainer {
                         (point, keep)
                     }
                     None => {
-                        let point = seed_point(&self.dims, &coordinates);
+                        let point = seed_point(self.objective.data.team(), &self.dims, &coordinates);
                         (point, first_columns(self.extra.plan.main, &stage.ranks))
                     }
                 };

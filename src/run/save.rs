@@ -65,7 +65,7 @@ impl Saver<'_> {
         if durable.checkpoint != Some(this) {
             // The log first: it must reach at least as far as the checkpoint.
             let log = log_path(self.run);
-            self.disk.sync_file(&log).context("write", &log)?;
+            state.point.team().agree(self.disk.sync_file(&log).context("write", &log))?;
             self.checkpoints.save_with(self.disk, state, Some(extra), progress)?;
             durable.checkpoint = Some(this);
             let inside = match this.inside {

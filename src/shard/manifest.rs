@@ -252,6 +252,17 @@ impl Weights {
     }
 }
 
+/// Which part of a dataset a directory holds, where the dataset was cut for several hosts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Part {
+    /// Its number, from 0.
+    pub number: usize,
+    /// The lanes that the dataset was cut by: those of a run on it.
+    pub lanes: usize,
+    /// The shards of every part; one at the border of two parts is in both.
+    pub shards: Vec<Vec<String>>,
+}
+
 /// Everything about a dataset but its entries and labels.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
@@ -284,6 +295,9 @@ pub struct Manifest {
     pub validation: SplitRecord,
     /// Test entries.
     pub test: SplitRecord,
+    /// Which part of it is here; none where it is whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub part: Option<Part>,
 }
 
 /// The manifest's file name.
@@ -454,6 +468,11 @@ impl Manifest {
             if record.shards.iter().any(|shard| !inside(&shard.file)) {
                 return Err("a shard lies outside the dataset".into());
             }
+        }
+        if let Some(part) = &self.part
+            && (part.lanes == 0 || part.number >= part.shards.len())
+        {
+            return Err("there is no such part of a dataset".into());
         }
         for mode in &self.modes {
             match &mode.kind {

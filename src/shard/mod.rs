@@ -81,6 +81,7 @@
 
 mod block;
 mod dataset;
+mod distribute;
 mod labels;
 mod manifest;
 mod reader;
@@ -90,10 +91,11 @@ mod writer;
 
 pub use block::{ALIGNMENT, BlockBuilder, LEAST_PER_NODE, MAX_BLOCK_ENTRIES, decode};
 pub use dataset::Dataset;
+pub use distribute::{DistributeOptions, DistributedPart, distribute};
 pub(crate) use labels::BATCH as LABELS_PER_BATCH;
 pub use labels::{Labels, read_labels, write_label_parts, write_labels};
 pub use manifest::{
-    Bins, LabelsFile, Manifest, Mode, ModeKind, ModeStatistics, ShardRecord, Split, SplitRecord,
+    Bins, LabelsFile, Manifest, Mode, ModeKind, ModeStatistics, Part, ShardRecord, Split, SplitRecord,
     ValueStatistics, WeightSums, Weights,
 };
 pub use reader::{BlockRow, Shard};

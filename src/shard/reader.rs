@@ -25,6 +25,28 @@ pub struct BlockRow {
     pub crc: u32,
 }
 
+impl BlockRow {
+    /// Words of a row that travels to another process.
+    pub const WORDS: usize = 4;
+
+    /// The row as words.
+    pub fn to_words(self) -> [u64; Self::WORDS] {
+        let two = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
+        [self.offset, two(self.bytes, self.entries), two(self.first, self.last), self.crc.into()]
+    }
+
+    /// The reverse.
+    ///
+    /// # Panics
+    ///
+    /// Where there are not as many words.
+    pub fn from_words(words: &[u64]) -> Self {
+        let two = |word: u64| (word as u32, (word >> 32) as u32);
+        let ((bytes, entries), (first, last)) = (two(words[1]), two(words[2]));
+        BlockRow { offset: words[0], bytes, entries, first, last, crc: words[3] as u32 }
+    }
+}
+
 /// An open shard: what its table says. The blocks' bytes come from [`crate::stream`].
 #[derive(Debug)]
 pub struct Shard {

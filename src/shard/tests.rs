@@ -89,6 +89,7 @@ fn dataset(directory: &Path, entries: &[Entry]) -> PathBuf {
         train,
         validation: SplitRecord::default(),
         test: SplitRecord::default(),
+        part: None,
     };
     manifest.write(&RealDisk, directory).unwrap();
     path

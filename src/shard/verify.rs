@@ -1,6 +1,6 @@
 //! Checks a whole dataset: every checksum and every rule, and names what is wrong.
 
-use super::dataset::Dataset;
+use super::dataset::{Dataset, parts_in};
 use super::manifest::{ModeKind, ShardRecord, Split, ValueStatistics, WeightSums};
 use super::reader::Shard;
 use crate::control::{Control, Unit};
@@ -44,9 +44,20 @@ impl Verification {
 }
 
 /// Reads every byte of a dataset. Damage is in the result; only an unreadable manifest, which
-/// leaves nothing to compare with, is an error as well as a problem.
+/// leaves nothing to compare with, is an error as well as a problem. Of a part only what belongs to it
+/// must be there; of a folder of parts each is looked at.
 pub fn verify(directory: &Path, control: &Control) -> Result<Verification> {
+    let parts = if directory.join(super::manifest::FILE).is_file() { vec![] } else { parts_in(directory) };
     let mut found = Verification::default();
+    for part in &parts {
+        let more = verify(part, control)?;
+        found.files += more.files;
+        found.bytes += more.bytes;
+        found.problems.extend(more.problems);
+    }
+    if !parts.is_empty() {
+        return Ok(found);
+    }
     let manifest_path = directory.join(super::manifest::FILE);
     let dataset = match Dataset::open(directory) {
         Ok(dataset) => dataset,
@@ -60,7 +71,11 @@ pub fn verify(directory: &Path, control: &Control) -> Result<Verification> {
     let manifest = dataset.manifest();
     found.files = 1;
     found.bytes = std::fs::metadata(&manifest_path).map_or(0, |data| data.len());
-    let total: u64 = Split::ALL.iter().map(|&split| manifest.split(split).bytes()).sum();
+    let belongs = |record: &ShardRecord| {
+        manifest.part.as_ref().is_none_or(|part| part.shards[part.number].contains(&record.file))
+    };
+    let records = Split::ALL.iter().flat_map(|&split| &manifest.split(split).shards);
+    let total: u64 = records.filter(|record| belongs(record)).map(|record| record.bytes).sum();
     control.progress().stage("verify", Unit::Bytes, total);
     for mode in 0..manifest.modes.len() {
         let (ModeKind::Integers { labels } | ModeKind::Text { labels }) = &manifest.modes[mode].kind else {
@@ -84,6 +99,10 @@ pub fn verify(directory: &Path, control: &Control) -> Result<Verification> {
         let mut whole = true;
         for record in &manifest.split(split).shards {
             control.check()?;
+            if !belongs(record) {
+                whole = false;
+                continue;
+            }
             let path = directory.join(&record.file);
             found.files += 1;
             found.bytes += record.bytes;

@@ -310,7 +310,7 @@ impl Solver {
             room.trial.dims() == state.point.dims() && room.trial.ranks() == state.point.ranks()
         };
         self.room.take().filter(same).unwrap_or_else(|| Room {
-            trial: Point::zeros(&state.point.dims(), state.point.ranks()),
+            trial: Point::zeros_like(&state.point),
             partials: Tangent::zeros_like(&state.point),
         })
     }

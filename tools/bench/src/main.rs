@@ -10,8 +10,10 @@ mod iterations;
 mod kernels;
 mod limits;
 mod measure;
+mod processes;
 mod ratings;
 mod scaling;
+mod simulate;
 mod stochastic;
 
 use clap::{Parser, Subcommand};
@@ -36,6 +38,9 @@ enum Command {
     Ratings(ratings::Arguments),
     Stochastic(stochastic::Arguments),
     Hard(hard::Arguments),
+    Processes(processes::Arguments),
+    Reduce(processes::ReduceArguments),
+    Simulate(simulate::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -50,6 +55,9 @@ fn main() -> ExitCode {
         Command::Ratings(arguments) => ratings::run(&arguments),
         Command::Stochastic(arguments) => stochastic::run(&arguments),
         Command::Hard(arguments) => hard::run(&arguments),
+        Command::Processes(arguments) => processes::run(&arguments),
+        Command::Reduce(arguments) => processes::reduce(&arguments),
+        Command::Simulate(arguments) => simulate::run(&arguments),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
