@@ -173,7 +173,7 @@ fn dense_rules(extent: Extent, instance: &Synthetic, seed: u64) -> Option<Rules>
     let large = instance.dims.iter().any(|&n| n > 100);
     match extent {
         Extent::Quick if seed > 1 || instance.oversampling > 10.0 => None,
-        Extent::Quick if large => Some(Rules { max_iterations: 60, ..Rules::default() }),
+        Extent::Quick if large => Some(Rules { max_iterations: 30, ..Rules::default() }),
         Extent::Smoke => Some(Rules { max_iterations: 30, ..Rules::default() }),
         _ => Some(Rules::default()),
     }

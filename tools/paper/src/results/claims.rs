@@ -59,20 +59,18 @@ fn metrics(book: &Book) -> Finding {
                 good += usize::from(won == pairs.len());
                 all += 1;
             }
-            let told = |of: &dyn Fn(&(Option<usize>, Option<usize>)) -> Option<usize>| {
-                let found: Vec<f64> = pairs.iter().filter_map(of).map(|n| n as f64).collect();
-                match found.len() {
-                    0 => "never".to_string(),
-                    n if n < pairs.len() => {
-                        format!("{} ({n} of {} seeds)", median(found), pairs.len())
-                    }
+            let told = |reached: Vec<Option<usize>>| {
+                let found: Vec<f64> = reached.iter().flatten().map(|&n| n as f64).collect();
+                match (found.len(), reached.len()) {
+                    (0, _) => "never".to_string(),
+                    (n, all) if n < all => format!("{} ({n} of {all} seeds)", median(found)),
                     _ => median(found).to_string(),
                 }
             };
             body += &format!(
                 "| 1e{power} | {} | {} | {won} of {} |\n",
-                told(&|pair| pair.0),
-                told(&|pair| pair.1),
+                told(pairs.iter().map(|pair| pair.0).collect()),
+                told(pairs.iter().map(|pair| pair.1).collect()),
                 pairs.len()
             );
         }
@@ -141,7 +139,7 @@ fn small(book: &Book) -> Finding {
             usize::from(others.map(|name| test(name)).all(|mse| mse.is_nan() || mse >= best.min(1e-11)));
     }
     body += "\nIn brackets processor time and iterations. In a quick run HaLRTC, Latent and Hard see one instance of \
-             each size, and at 200^3 they are given 60 iterations.\n";
+             each size, and at 200^3 they are given 30 iterations.\n";
     Finding {
         claim:
             "Ours is competitive with or faster than the others on small tensors; the lowest test errors are \
@@ -156,16 +154,17 @@ fn small(book: &Book) -> Finding {
     }
 }
 
-/// Whether the test error of a run ends well above its smallest, or above that of the start.
+/// Whether the test error of a run ends above twice its smallest.
 fn grows(run: &Run) -> bool {
-    run.test_mse > 10.0 * run.least_test_mse || run.test_mse > run.first_test_mse
+    run.test_mse > 2.0 * run.least_test_mse
 }
 
 fn low_sampling(book: &Book) -> Finding {
     let mut body = side_by_side(book);
-    body += "\n| instance | seed | system | test MSE: start | smallest | end | grows | ended by |\n\
+    body += "\n| instance | seed | system | test MSE: start | smallest | end | end / smallest | ended by |\n\
              |---|---|---|---|---|---|---|---|\n";
     let (mut grown, mut all, mut ours_grown) = (0, 0, 0);
+    let (mut arrived, mut ours_arrived) = (0, 0);
     for run in &book.runs {
         let scarce = run.instance.contains("OS4") || run.instance.contains("OS5");
         if !scarce {
@@ -174,26 +173,31 @@ fn low_sampling(book: &Book) -> Finding {
         if run.system == "geomCG" {
             all += 1;
             grown += usize::from(grows(run));
+            arrived += usize::from(run.stopped_by == "tolerance");
         } else {
             ours_grown += usize::from(grows(run));
+            ours_arrived += usize::from(run.stopped_by == "tolerance");
         }
         body += &format!(
-            "| {} | {} | {} | {:.1e} | {:.1e} | {:.1e} | {} | {} after {} |\n",
+            "| {} | {} | {} | {:.1e} | {:.1e} | {:.1e} | {:.2} | {} after {} |\n",
             run.instance,
             run.seed,
             run.system,
             run.first_test_mse,
             run.least_test_mse,
             run.test_mse,
-            if grows(run) { "yes" } else { "no" },
+            run.test_mse / run.least_test_mse,
             run.stopped_by,
             run.iterations,
         );
     }
-    body += "\n`grows`: the test error ends above that of the start, or above ten times its smallest.\n";
+    body += "\nA test error grows where it ends above twice its smallest.\n";
     let (fewer, quicker, instances) = compared(book);
     let holds = match (grown, ours_grown) {
-        (0, 0) => "holds in part: geomCG's test error does not grow here, and neither does ours".to_string(),
+        (0, 0) => {
+            "holds in part: ours decreases the test error, and geomCG's does not grow to twice its smallest"
+                .to_string()
+        }
         (_, 0) => format!(
             "{}: geomCG's test error grows in {grown} of {all} runs, ours in none",
             verdict(grown, all)
@@ -206,7 +210,8 @@ fn low_sampling(book: &Book) -> Finding {
         claim: "At OS 4 and 5 the test error grows for geomCG, while ours decreases it; ours is superior."
             .into(),
         verdict: format!(
-            "{holds}; at OS 8 to 4 ours takes fewer iterations on {fewer} of {instances} instances and less \
+            "{holds}; at OS 4 and 5 ours comes to the tolerance in {ours_arrived} of {all} runs, geomCG in {arrived}; \
+             at OS 8 to 4 ours takes fewer iterations on {fewer} of {instances} instances and less \
              processor time on {quicker}"
         ),
         body,
@@ -242,7 +247,7 @@ fn conditioned(book: &Book) -> Finding {
         verdict: format!(
             "{}: a lower test error on {raw} of {all} instances from the raw start, on {scaled} of {all} from a scaled \
              one; but {told} of {} runs come to a tenth of the tensor's own mean square within 250 iterations",
-            verdict(raw.min(scaled), all),
+            verdict(raw + scaled, 2 * all),
             book.runs.len()
         ),
         body,

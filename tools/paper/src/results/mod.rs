@@ -35,6 +35,35 @@ otherwise; numbers are medians over the seeds.
 
 ";
 
+/// Figures that go along, by case: the ends of their names, and what they show.
+const SHOWN: [(&str, &str, &str); 4] = [
+    ("S3", "10000_3_r5_OS10-train-time.svg", "Train MSE against time, 10000^3"),
+    ("S4", "10000_3_r5_OS4-test-iterations.svg", "Test MSE against iterations, OS 4"),
+    (
+        "R1",
+        "band16-OS11.png",
+        "Band 16 at OS 11: original; ours and geomCG from the raw start; ours and geomCG from the scaled start; TOpt, \
+         HaLRTC, Latent, Hard",
+    ),
+    ("R2", "weeks.svg", "The components over the weeks, rank 4"),
+];
+
+/// Copies the figures of a case beside the results; what refers to them.
+fn shown(case: &str, folder: &Path, to: &Path) -> Result<String> {
+    let mut text = String::new();
+    for (_, name, what) in SHOWN.iter().filter(|(of, _, _)| *of == case) {
+        if !folder.join(name).is_file() {
+            continue;
+        }
+        let figures = to.parent().unwrap_or(Path::new("")).join("figures");
+        std::fs::create_dir_all(&figures).map_err(|error| format!("{}: {error}", figures.display()))?;
+        let file = format!("{case}-{name}");
+        std::fs::copy(folder.join(name), figures.join(&file)).map_err(|error| format!("{file}: {error}"))?;
+        text += &format!("\n![{what}](figures/{file})\n\n*{what}.*\n");
+    }
+    Ok(text)
+}
+
 /// Writes the results of all cases that were run.
 ///
 /// # Errors
@@ -57,11 +86,12 @@ pub fn results(out: &Path, to: &Path) -> Result<()> {
         summary +=
             &format!("| [{case}](#{}) | {} | {} |\n", case.to_lowercase(), finding.claim, finding.verdict);
         sections += &format!(
-            "## {case}\n\n**Claim.** {}\n\n**Finding.** {}\n\n{}\n\n{}\n",
+            "## {case}\n\n**Claim.** {}\n\n**Finding.** {}\n\n{}\n\n{}{}\n",
             finding.claim,
             finding.verdict,
             about.trim(),
-            finding.body
+            finding.body,
+            shown(case, &folder, to)?
         );
     }
     if found == 0 {
