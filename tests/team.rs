@@ -5,11 +5,13 @@ mod common;
 
 use std::path::{Path, PathBuf};
 use tenfill::Control;
+use tenfill::objective::Needs;
 use tenfill::recipe::Recipe;
 use tenfill::reduce::Team;
 use tenfill::run::{Config, Every, Limits, Outcome, RunDirectory, complete, resume};
 use tenfill::shard::Dataset;
 use tenfill::storage::RealDisk;
+use tenfill::stream::LANES;
 
 fn limits(team: Team) -> Limits {
     let every = Every { iterations: 3, ..Every::default() };
@@ -151,4 +153,19 @@ fn an_error_of_one_is_the_error_of_all() {
     std::fs::write(&shard, bytes).unwrap();
     let told = begin(4, &dataset, &place.path().join("run"), &config).unwrap_err().to_string();
     assert!(told.starts_with("rank ") && told.contains("on thread") && told.contains("is damaged"), "{told}");
+}
+
+#[test]
+fn one_of_several_processes_needs_less() {
+    use tenfill::kernel::Precision::Mixed;
+    let place = common::folder();
+    let dataset = Dataset::open(synth(place.path(), TALL)).unwrap();
+    let of = |processes| Needs::of_several(dataset.manifest(), &[9, 9, 9], Mixed, None, 1, LANES, processes);
+    assert_eq!(of(1), Needs::of(&dataset, &[9, 9, 9], Mixed, None, 1));
+    let (one, two, four) = (of(1), of(2), of(4));
+    assert!(four.copy * 3 < one.copy && two.copy * 3 < one.copy * 2);
+    assert_eq!((one.lanes, two.lanes, four.lanes), (8, 4, 2));
+    // What the command says is what a process reserves.
+    let told = common::run(place.path(), "inspect data --rank 9 --ranks 4 --threads 1".split(' '));
+    assert_eq!(told["memory_bytes"], four.with_recipe(&dataset).most());
 }
