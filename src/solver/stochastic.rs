@@ -154,7 +154,7 @@ impl Solver {
     ///
     /// # Errors
     ///
-    /// The objective's own; the state is as before then.
+    /// The objective's own; there is no way on from the state then but from a checkpoint.
     pub fn step_chunk<O: Objective>(
         &mut self,
         state: &mut State,
@@ -162,12 +162,13 @@ impl Solver {
     ) -> Result<bool, O::Error> {
         let Some(mut phase) = state.stochastic.take() else { return Ok(false) };
         let chunks = objective.chunks();
-        if chunks < LEAST_CHUNKS {
+        // A position that there is not comes from a file that somebody has changed.
+        let chunk = phase.about.order(chunks).get(phase.about.position).copied();
+        let Some(chunk) = chunk.filter(|_| chunks >= LEAST_CHUNKS) else {
             phase.about.done = true;
             state.stochastic = Some(phase);
             return Ok(false);
-        }
-        let chunk = phase.about.order(chunks)[phase.about.position];
+        };
         let mut room = self.take_room(state);
         let share = match objective.chunk_cost_and_gradient(chunk, &state.point, &mut room.partials) {
             Ok(cost) => cost,

@@ -10,7 +10,7 @@ use tenfill::ingest::{self, ReadOptions};
 use tenfill::manifold::{Distribution, Tangent, random_point};
 use tenfill::model::{Biases, Fit, Model, TimeBias};
 use tenfill::shard::{Manifest, Shard, ShardWriter};
-use tenfill::solver::{Best, Iteration, State};
+use tenfill::solver::{Best, Iteration, State, Stochastic};
 use tenfill::storage::RealDisk;
 
 const DIMS: [u32; 3] = [40, 300, 70_000];
@@ -208,6 +208,8 @@ fn checkpoints(place: &Path) -> Vec<Vec<u8>> {
         best: best.then(|| Best { point: point(), validation_mse: 0.6, iteration: 6 }),
         guards: 0,
         stuck: false,
+        // One of the two inside an epoch of steps from chunks.
+        stochastic: (!best).then(|| Box::new(Stochastic::new(&point(), 3))),
     };
     let save = |best| {
         store(place)
