@@ -83,6 +83,9 @@ pub enum Error {
         /// What the system said.
         source: io::Error,
     },
+    /// One of several processes has failed; all of them know it, with its number and host.
+    #[error("{0}")]
+    Rank(String),
     /// Somebody pressed Ctrl-C, or the system asked us to end.
     #[error("interrupted")]
     Interrupted,

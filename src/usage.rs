@@ -41,6 +41,29 @@ pub fn machine_bytes() -> Option<u64> {
     meminfo("MemTotal:")
 }
 
+/// The machine's cores, whoever may use them, where the system tells.
+pub fn machine_cores() -> Option<usize> {
+    let text = std::fs::read_to_string("/proc/cpuinfo").ok()?;
+    Some(text.lines().filter(|line| line.starts_with("processor")).count()).filter(|&count| count > 0)
+}
+
+/// What kind of processor this is: two of one kind round alike.
+pub fn processor_kind() -> String {
+    let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model =
+        text.lines().find(|line| line.starts_with("model name")).and_then(|line| line.split(':').nth(1));
+    let model = model.map_or(std::env::consts::ARCH, str::trim);
+    #[cfg(target_arch = "x86_64")]
+    let vectors = match (is_x86_feature_detected!("avx512f"), is_x86_feature_detected!("avx2")) {
+        (true, _) => ", AVX-512",
+        (_, true) => ", AVX2",
+        _ => "",
+    };
+    #[cfg(not(target_arch = "x86_64"))]
+    let vectors = "";
+    format!("{model}{vectors}")
+}
+
 /// Time and memory of one command, from its start.
 ///
 /// Linux keeps a high-water mark of the resident size but not of its anonymous part, so a thread

@@ -113,7 +113,7 @@ fn damage_met_in_a_pass_is_named() {
 fn regularised(dataset: &Dataset, ranks: &[usize], kind: PenaltyKind) -> Regularised {
     let mut objective = Regularised::new(open(dataset, ranks, 1 << 30, Access::Mapped));
     let (counts, time) = bias_fit::count(dataset, objective.data.train(), Some((1, 2))).unwrap();
-    objective.coordinates = Some(Coordinates::new(&counts.modes));
+    objective.coordinates = Some(Coordinates::new(&counts));
     objective.penalty = Penalty { kind, lambda: 0.1, smoothing: 1e-4 };
     let biases =
         counts.modes.iter().map(|mode| (0..mode.len()).map(|i| (i as f64).sin()).collect()).collect();
@@ -178,7 +178,8 @@ fn refitted_biases_come_to_the_damped_least_squares() {
     };
     let mut before = look(&biases).0;
     for _ in 0..300 {
-        bias_fit::refit(streamed.train(), &order, &at, &counts, &damping, &mut biases).unwrap();
+        let (train, exchange) = (streamed.train(), streamed.exchange());
+        bias_fit::refit(train, exchange, &order, &at, &counts, &damping, &mut biases).unwrap();
         let now = look(&biases).0;
         assert!(now <= before * (1.0 + 1e-12), "{now} after {before}");
         before = now;

@@ -159,17 +159,18 @@ const VARIANTS: [(&str, Algorithm, Beta, StepRule); 4] = [
     ("SD_lin_uf", Algorithm::SteepestDescent, Beta::HestenesStiefel, StepRule::Linearised),
 ];
 
-/// The tolerance for the figures of iterate k: a hundred times the recorded sensitivity, and not
-/// below 1e-11.
+/// The tolerance for the figures of iterate k: five times the largest sensitivity that the file
+/// records of the run, less where the run has hardly begun to differ, and not below 3e-12 (the
+/// files call 1e-12 the honest tolerance of orders 3 and 4).
 ///
 /// The files record how the cost, and only the cost, changes under one rotation of the start. What
 /// is already off at iterate k (gradient norm, beta, the point off the train entries) shows in the
-/// cost one iterate later, and one rotation may happen to do less than another: so it is the
-/// largest change up to iterate k + 1 that counts.
+/// cost one iterate later; beta is a quotient of differences and moves four times as far as the
+/// cost. The cost itself stays within 1.4 times what is recorded.
 fn tolerance(sensitivity: &[f64], k: usize) -> f64 {
-    let last = (k + 1).min(sensitivity.len() - 1);
-    let recorded = sensitivity[..=last].iter().copied().fold(0.0, f64::max);
-    (100.0 * recorded).max(1e-11)
+    let largest = |until: usize| sensitivity[..=until].iter().copied().fold(0.0, f64::max);
+    let last = sensitivity.len() - 1;
+    (5.0 * largest(last)).min(100.0 * largest((k + 1).min(last))).max(3e-12)
 }
 
 /// The iterations of all variants.
@@ -309,10 +310,15 @@ fn verbs_of_the_authors_program() {
     let mut projected = authors("ambient");
     frame.project_tangent(&mut projected);
     frame.project_horizontal(&mut projected);
-    // Their vector misses the tangent space of mode 2 by 2e-10 of its size (their Lyapunov solver;
-    // ours misses it by 1e-15), so it cannot be met closer than that. Without what it has outside
-    // the horizontal space it is the same.
+    // In the metric, the norm that the projection is made for, they agree to 2e-12. Number by
+    // number, mode 2 cannot be met closer than 2e-10: their vector misses the tangent space there
+    // by that much (their Lyapunov solver, in the directions that the metric hardly sees; ours
+    // misses it by 1e-15). Without what it has outside the horizontal space it is the same.
     let mut theirs = authors("ambient_proj");
+    let mut difference = projected.clone();
+    difference.axpy(-1.0, &theirs);
+    let apart = (frame.inner(&difference, &difference) / frame.inner(&theirs, &theirs)).sqrt();
+    assert!(apart < 1e-11, "projection, in the metric: {apart:e}");
     assert_vectors("projection", &projected, &theirs, 2.5e-10);
     for d in [0, 2] {
         let (x, y) = (&projected.factors[d], &theirs.factors[d]);

@@ -5,15 +5,16 @@
 //! crash at any moment leaves at least one good checkpoint, once there was one.
 
 use crate::error::{Error, IoContext, Result};
-use crate::manifold::{Point, Tangent};
-use crate::model::{BiasAbout, Biases, read_arrays, read_biases, write_arrays, write_biases};
+use crate::manifold::{Point, Rows, Tangent};
+use crate::model::{Arrays, BiasAbout, Biases, read_arrays, read_biases, write_arrays, write_biases};
 use crate::objective::bias_fit::Damping;
 use crate::recipe::{BiasChoice, Extra, Plan, Stage};
-use crate::solver::{Best, Iteration, State};
+use crate::reduce::Team;
+use crate::solver::{Best, Iteration, State, Stochastic, StochasticAbout};
 use crate::storage::{Container, ContainerWriter, Disk, make_dir};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 const KIND: &str = "checkpoint";
 const ENDING: &str = "checkpoint";
@@ -48,6 +49,9 @@ struct About {
     guards: usize,
     stuck: bool,
     progress: Progress,
+    /// Only while steps are made from chunks of the data.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    stochastic: Option<StochasticAbout>,
     /// Files from before there were recipes have none.
     #[serde(default)]
     extra: Option<ExtraAbout>,
@@ -116,7 +120,8 @@ impl Checkpoints {
         self.save_with(disk, state, None, progress)
     }
 
-    /// The same with what belongs to a recipe.
+    /// The same with what belongs to a recipe. Of several processes the first writes, the others hand
+    /// it their rows: all must call it, those others with a disk that keeps nothing.
     pub fn save_with(
         &self,
         disk: &dyn Disk,
@@ -124,15 +129,21 @@ impl Checkpoints {
         extra: Option<&Extra>,
         progress: &Progress,
     ) -> Result<()> {
-        make_dir(disk, &self.directory)?;
-        let mut writer = ContainerWriter::create(disk, &self.path(state.last.iteration))?;
-        write_arrays(&mut writer, "point.", &state.point.factors, &state.point.core)?;
-        write_arrays(&mut writer, "gradient.", &state.gradient.factors, &state.gradient.core)?;
-        write_arrays(&mut writer, "direction.", &state.direction.factors, &state.direction.core)?;
+        let team = state.point.team();
+        let path = self.path(state.last.iteration);
+        let begun = make_dir(disk, &self.directory).and_then(|()| ContainerWriter::create(disk, &path));
+        let mut writer = team.agree(begun)?;
+        write_arrays(&mut writer, "point.", &state.point.factors, &state.point.core);
+        write_arrays(&mut writer, "gradient.", &state.gradient.factors, &state.gradient.core);
+        write_arrays(&mut writer, "direction.", &state.direction.factors, &state.direction.core);
         if let Some(best) = &state.best {
-            write_arrays(&mut writer, "best.", &best.point.factors, &best.point.core)?;
+            write_arrays(&mut writer, "best.", &best.point.factors, &best.point.core);
         }
-        let extra = extra.map(|extra| write_extra(&mut writer, extra)).transpose()?;
+        if let Some(phase) = &state.stochastic {
+            write_arrays(&mut writer, "start.", &phase.start.factors, &phase.start.core);
+            write_arrays(&mut writer, "back.", &phase.back.factors, &phase.back.core);
+        }
+        let extra = extra.map(|extra| write_extra(&mut writer, extra));
         let about = About {
             meaning: self.meaning.clone(),
             dims: state.point.dims(),
@@ -145,12 +156,20 @@ impl Checkpoints {
             guards: state.guards,
             stuck: state.stuck,
             progress: progress.clone(),
+            stochastic: state.stochastic.as_ref().map(|phase| phase.about.clone()),
             extra,
         };
-        writer.finish(KIND, &about)?;
+        let finished = writer.finish(KIND, &about);
+        team.agree(finished.and_then(|()| {
+            // The others have nothing to clean, and may not even see the directory.
+            if team.is_first() { self.remove_others(disk, state.last.iteration) } else { Ok(()) }
+        }))
+    }
+
+    /// Removes checkpoints that are too old, and those after `iteration`.
+    fn remove_others(&self, disk: &dyn Disk, iteration: usize) -> Result<()> {
         let iterations = self.iterations()?;
-        let (newer, older): (Vec<_>, Vec<_>) =
-            iterations.into_iter().partition(|&other| other > state.last.iteration);
+        let (newer, older): (Vec<_>, Vec<_>) = iterations.into_iter().partition(|&other| other > iteration);
         for other in newer.into_iter().chain(older.into_iter().skip(KEPT)) {
             let path = self.path(other);
             disk.remove_file(&path).context("remove", &path)?;
@@ -160,6 +179,12 @@ impl Checkpoints {
 
     /// Loads one checkpoint.
     pub fn load(&self, iteration: usize) -> Result<(State, Option<Extra>, Progress)> {
+        let container = self.open(iteration)?;
+        assemble(&container, &container.about)
+    }
+
+    /// Opens a checkpoint that belongs to this run.
+    fn open(&self, iteration: usize) -> Result<Container<About>> {
         let path = self.path(iteration);
         let container = Container::<About>::open(&path, KIND)?;
         if let Some(difference) = difference(&container.about.meaning, &self.meaning) {
@@ -168,52 +193,51 @@ impl Checkpoints {
             );
             return Err(Error::input(&path, what));
         }
-        let About { dims, rank, best, .. } = &container.about;
-        let tangent = |prefix: &str| -> Result<Tangent> {
-            let (factors, core) = read_arrays(&container, prefix, dims, rank)?;
-            Ok(Tangent { factors, core })
-        };
-        let (factors, core) = read_arrays(&container, "point.", dims, rank)?;
-        let point = Point { factors, core };
-        let (gradient, direction) = (tangent("gradient.")?, tangent("direction.")?);
-        let best = match best {
-            None => None,
-            Some((validation_mse, iteration)) => {
-                let staged = container.about.extra.as_ref().and_then(|extra| extra.best.as_ref());
-                let rank = staged.map_or(rank, |(stage, _)| &stage.ranks);
-                let (factors, core) = read_arrays(&container, "best.", dims, rank)?;
-                Some(Best {
-                    point: Point { factors, core },
-                    validation_mse: *validation_mse,
-                    iteration: *iteration,
-                })
-            }
-        };
-        let extra =
-            container.about.extra.as_ref().map(|extra| read_extra(&container, extra, dims)).transpose()?;
-        let about = container.about;
-        let state = State {
-            point,
-            gradient,
-            direction,
-            slope: about.slope,
-            gradient_square: about.gradient_square,
-            first_gradient_norm: about.first_gradient_norm,
-            last: about.last,
-            best,
-            guards: about.guards,
-            stuck: about.stuck,
-        };
-        Ok((state, extra, about.progress))
+        Ok(container)
     }
 
     /// Loads the newest checkpoint that is whole, and says what was wrong with newer ones; `None`
     /// where there is no checkpoint at all.
     pub fn newest(&self) -> Result<Option<Loaded>> {
+        Ok(self
+            .newest_by(|iteration| self.load(iteration))?
+            .map(|((state, extra, progress), damaged)| Loaded { state, extra, progress, damaged }))
+    }
+
+    /// The same for several processes, of which the first reads and hands every other its rows. All must
+    /// call it; only the first needs to see the files.
+    pub fn newest_for(&self, team: Team) -> Result<Option<Loaded>> {
+        if team.is_alone() {
+            return self.newest();
+        }
+        let mut container = None;
+        let told = team.told_by_first(|| {
+            // Read once to see whether it is whole, and once more to hand it on.
+            let whole = |iteration: usize| {
+                let container = self.open(iteration)?;
+                container.check().map(|()| container)
+            };
+            let Some((found, damaged)) = self.newest_by(whole)? else { return Ok(String::new()) };
+            let found = container.insert(found);
+            let told = serde_json::to_string(&(&found.about, damaged));
+            told.map_err(std::io::Error::other).context("read", found.path())
+        })?;
+        if told.is_empty() {
+            return Ok(None);
+        }
+        let told: Result<(About, Vec<String>), _> = serde_json::from_str(&told);
+        let (about, damaged) = told.map_err(std::io::Error::other).context("read", &self.directory)?;
+        let arrays = FromFirst { container, path: self.path(about.last.iteration), team };
+        let (state, extra, progress) = assemble(&arrays, &about)?;
+        Ok(Some(Loaded { state, extra, progress, damaged }))
+    }
+
+    /// The newest that `read` finds no damage in, and what was wrong with newer ones.
+    fn newest_by<T>(&self, read: impl Fn(usize) -> Result<T>) -> Result<Option<(T, Vec<String>)>> {
         let mut damaged = Vec::new();
         for iteration in self.iterations()? {
-            match self.load(iteration) {
-                Ok((state, extra, progress)) => return Ok(Some(Loaded { state, extra, progress, damaged })),
+            match read(iteration) {
+                Ok(found) => return Ok(Some((found, damaged))),
                 Err(Error::Corrupt { offset, what, .. }) => {
                     damaged.push(format!("checkpoint {iteration} is damaged at offset {offset} ({what})"));
                 }
@@ -228,30 +252,109 @@ impl Checkpoints {
     }
 }
 
-fn write_extra(writer: &mut ContainerWriter<'_>, extra: &Extra) -> Result<ExtraAbout> {
-    let mut write = |prefix: &str, biases: Option<&Biases>| -> Result<Option<BiasAbout>> {
-        biases.map(|biases| write_biases(writer, prefix, biases).map(|()| BiasAbout::of(biases))).transpose()
+/// The arrays of a checkpoint that only the first process reads.
+struct FromFirst {
+    container: Option<Container<About>>,
+    path: PathBuf,
+    team: Team,
+}
+
+impl Arrays for FromFirst {
+    fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn array(&self, name: &str, length: usize) -> Result<Vec<f64>> {
+        let read = self.container.as_ref().map_or(Ok(vec![0.0; length]), |file| file.array(name, length));
+        let mut numbers = self.team.agree(read)?;
+        self.team.numbers_of_first(&mut numbers);
+        Ok(numbers)
+    }
+
+    fn rows(&self, name: &str, rows: usize, rank: usize) -> Result<Rows> {
+        Rows::from_first(self.team, rows, rank, |give| match &self.container {
+            Some(file) => file.for_each_piece(name, rows * rank, give),
+            None => Ok(()),
+        })
+    }
+}
+
+/// The state that arrays and what is said about them stand for.
+fn assemble(arrays: &impl Arrays, about: &About) -> Result<(State, Option<Extra>, Progress)> {
+    let About { dims, rank, best, .. } = about;
+    let tangent = |prefix: &str| -> Result<Tangent> {
+        let (factors, core) = read_arrays(arrays, prefix, dims, rank)?;
+        Ok(Tangent { factors, core })
     };
-    let biases = write("", extra.biases.as_ref())?;
-    let best = match &extra.best {
-        Some((stage, biases)) => Some((stage.clone(), write("best.", biases.as_ref())?)),
+    let (factors, core) = read_arrays(arrays, "point.", dims, rank)?;
+    let point = Point { factors, core };
+    let (gradient, direction) = (tangent("gradient.")?, tangent("direction.")?);
+    let best = match best {
         None => None,
+        Some((validation_mse, iteration)) => {
+            let staged = about.extra.as_ref().and_then(|extra| extra.best.as_ref());
+            let rank = staged.map_or(rank, |(stage, _)| &stage.ranks);
+            let (factors, core) = read_arrays(arrays, "best.", dims, rank)?;
+            Some(Best {
+                point: Point { factors, core },
+                validation_mse: *validation_mse,
+                iteration: *iteration,
+            })
+        }
     };
+    let stochastic = match &about.stochastic {
+        None => None,
+        Some(about) => {
+            let point = |prefix: &str| -> Result<Point> {
+                let (factors, core) = read_arrays(arrays, prefix, dims, rank)?;
+                Ok(Point { factors, core })
+            };
+            let (start, back) = (point("start.")?, point("back.")?);
+            Some(Box::new(Stochastic { about: about.clone(), start, back }))
+        }
+    };
+    let extra = about.extra.as_ref().map(|extra| read_extra(arrays, extra, about)).transpose()?;
+    let state = State {
+        point,
+        gradient,
+        direction,
+        slope: about.slope,
+        gradient_square: about.gradient_square,
+        first_gradient_norm: about.first_gradient_norm,
+        last: about.last,
+        best,
+        guards: about.guards,
+        stuck: about.stuck,
+        stochastic,
+    };
+    Ok((state, extra, about.progress.clone()))
+}
+
+fn write_extra(writer: &mut ContainerWriter<'_>, extra: &Extra) -> ExtraAbout {
+    let mut write = |prefix: &str, biases: Option<&Biases>| -> Option<BiasAbout> {
+        biases.map(|biases| {
+            write_biases(writer, prefix, biases);
+            BiasAbout::of(biases)
+        })
+    };
+    let biases = write("", extra.biases.as_ref());
+    let best = extra.best.as_ref().map(|(stage, biases)| (stage.clone(), write("best.", biases.as_ref())));
     let accepted = match &extra.accepted {
         Some((point, biases)) => {
-            let biases = write("accepted.", biases.as_ref())?;
-            write_arrays(writer, "accepted.", &point.factors, &point.core)?;
+            let biases = write("accepted.", biases.as_ref());
+            write_arrays(writer, "accepted.", &point.factors, &point.core);
             Some((point.ranks().to_vec(), biases))
         }
         None => None,
     };
     let (plan, damping) = (extra.plan.clone(), extra.damping.clone());
-    Ok(ExtraAbout { plan, bias: extra.bias, damping, biases, accepted, best })
+    ExtraAbout { plan, bias: extra.bias, damping, biases, accepted, best }
 }
 
-fn read_extra(container: &Container<About>, about: &ExtraAbout, dims: &[usize]) -> Result<Extra> {
+fn read_extra(arrays: &impl Arrays, about: &ExtraAbout, of: &About) -> Result<Extra> {
+    let dims = &of.dims;
     let read = |prefix: &str, biases: Option<&BiasAbout>| -> Result<Option<Biases>> {
-        biases.map(|biases| read_biases(container, prefix, biases, dims)).transpose()
+        biases.map(|biases| read_biases(arrays, prefix, biases, dims)).transpose()
     };
     let biases = read("", about.biases.as_ref())?;
     let best = match &about.best {
@@ -260,7 +363,7 @@ fn read_extra(container: &Container<About>, about: &ExtraAbout, dims: &[usize]) 
     };
     let accepted = match &about.accepted {
         Some((ranks, biases)) => {
-            let (factors, core) = read_arrays(container, "accepted.", dims, ranks)?;
+            let (factors, core) = read_arrays(arrays, "accepted.", dims, ranks)?;
             Some((Point { factors, core }, read("accepted.", biases.as_ref())?))
         }
         None => None,
@@ -268,12 +371,12 @@ fn read_extra(container: &Container<About>, about: &ExtraAbout, dims: &[usize]) 
     let stages = [Some(&about.plan.stage), best.as_ref().map(|(stage, _)| stage)];
     let order = dims.len();
     let whole = |stage: &Stage| stage.ranks.len() == order && stage.held.len() == order;
-    if !stages.into_iter().flatten().all(whole) || about.plan.stage.ranks != container.about.rank {
-        return Err(Error::corrupt(container.path(), 0, "the plan and the state do not go together"));
+    if !stages.into_iter().flatten().all(whole) || about.plan.stage.ranks != of.rank {
+        return Err(Error::corrupt(arrays.path(), 0, "the plan and the state do not go together"));
     }
     let damping = about.damping.clone();
     if damping.as_ref().is_some_and(|damping| damping.modes.len() != order) {
-        return Err(Error::corrupt(container.path(), 0, "the damping and the dimensions do not go together"));
+        return Err(Error::corrupt(arrays.path(), 0, "the damping and the dimensions do not go together"));
     }
     Ok(Extra { plan: about.plan.clone(), bias: about.bias, damping, biases, accepted, best })
 }

@@ -6,6 +6,7 @@ use super::{Context, Ranks, parse_list};
 use crate::error::{Error, IoContext, Result};
 use crate::kernel::Precision;
 use crate::recipe::{BiasChoice, PenaltyChoice, auto_rank};
+use crate::reduce::Team;
 use crate::run::{Config, Every, GeometryKind, Init, Limits, Outcome, RunDirectory, check_rank, complete};
 use crate::shard::Dataset;
 use crate::solver::{Algorithm, Beta, StepRule, StoppedBy};
@@ -29,7 +30,8 @@ Examples:
   tenfill complete ratings.tenfill --rank 10 -o run --memory 512M --threads 4
   tenfill complete tensor.tenfill --rank 5 -o run --max-iterations 500 --tolerance 1e-20 --patience 0
   tenfill complete ratings.tenfill --rank 4,4,4 -o better --init run
-  tenfill complete tensor.tenfill --rank 5 -o other --algorithm geomcg")]
+  tenfill complete tensor.tenfill --rank 5 -o other --algorithm geomcg
+  mpirun -np 4 tenfill complete ratings.tenfill --rank 10 -o run --threads 8 --lanes 32")]
 pub(super) struct Arguments {
     /// The dataset, or a file that `convert` can read
     input: PathBuf,
@@ -75,6 +77,10 @@ pub(super) struct Arguments {
     /// How gradients are summed up; residuals are in double precision either way
     #[arg(long, value_enum, default_value_t = PrecisionArgument::Mixed)]
     precision: PrecisionArgument,
+    /// Lanes in which sums are taken: at least as many as processes; another number gives other
+    /// roundings [default: 8, or the number of processes]
+    #[arg(long, value_name = "N", value_parser = parse_lanes)]
+    lanes: Option<usize>,
     #[command(flatten)]
     recipe: RecipeArguments,
     #[command(flatten)]
@@ -92,22 +98,23 @@ pub(super) struct LimitArguments {
     /// Checkpoint after this many iterations or this time: 10, 5m or 10,5m; 0 at the end only
     #[arg(long, default_value = "10", value_parser = Every::parse, value_name = "N|TIME")]
     checkpoint_every: Every,
-    /// Memory to keep to [default: 1G, or a quarter of the machine's]
+    /// Memory to keep to, of each process [default: 1G, or a quarter of the machine's]
     #[arg(long, value_parser = units::parse_size)]
     memory: Option<u64>,
-    /// Threads [default: one per core]
+    /// Threads of each process [default: one per core, or the process's share of them]
     #[arg(long)]
     threads: Option<usize>,
 }
 
 impl LimitArguments {
     /// With the defaults where nothing is said.
-    pub(super) fn limits(&self) -> Limits {
-        let usual = Limits::default();
+    pub(super) fn limits(&self, context: &Context) -> Limits {
+        let usual = Limits::of(context.team);
         Limits {
             memory: self.memory.unwrap_or(usual.memory),
             threads: self.threads.unwrap_or(usual.threads).max(1),
             every: self.checkpoint_every,
+            team: context.team,
         }
     }
 }
@@ -117,6 +124,12 @@ impl LimitArguments {
 enum RankArgument {
     Auto,
     Given(Ranks),
+}
+
+/// A number of lanes, at least one.
+pub(super) fn parse_lanes(text: &str) -> Result<usize, String> {
+    let lanes = text.parse().ok().filter(|lanes| (1..=65_536).contains(lanes));
+    lanes.ok_or_else(|| format!("'{text}' is no number from 1 to 65536"))
 }
 
 fn parse_ranks(text: &str) -> Result<RankArgument, String> {
@@ -129,6 +142,9 @@ enum AlgorithmArgument {
     Cg,
     /// Steepest descent
     Sd,
+    /// Steps from chunks of the data with momentum, then conjugate gradients: fewer passes on data that
+    /// are low-rank and sampled evenly (with --bias none --penalty 0 --no-grow)
+    Sgd,
     /// The method geomCG (Kressner, Steinlechner, Vandereycken 2014), without biases or penalty
     #[value(name = "geomcg")]
     GeomCg,
@@ -166,23 +182,30 @@ enum PrecisionArgument {
 
 pub(super) fn run(arguments: Arguments, context: &Context) -> Result<ExitCode> {
     let usage = Usage::start();
-    let limits = arguments.limits.limits();
-    for (name, number) in
-        [("--tolerance", arguments.tolerance), ("--gradient-tolerance", arguments.gradient_tolerance)]
-    {
-        if !(number.is_finite() && number >= 0.0) {
-            return Err(Error::request(format!("{name} {number} is negative or no number")));
-        }
-    }
+    let (limits, team) = (arguments.limits.limits(context), context.team);
     let directory = &arguments.output;
-    let is_dataset = arguments.input.join("manifest.json").is_file();
+    let is_dataset = team.told_by_first(|| {
+        for (name, number) in
+            [("--tolerance", arguments.tolerance), ("--gradient-tolerance", arguments.gradient_tolerance)]
+        {
+            if !(number.is_finite() && number >= 0.0) {
+                return Err(Error::request(format!("{name} {number} is negative or no number")));
+            }
+        }
+        Ok(Dataset::is_in(&arguments.input).to_string())
+    })?;
+    let is_dataset = is_dataset == true.to_string();
     // What is wrong with the request is said before anything is written.
     if is_dataset {
-        let dataset = Dataset::open(&arguments.input)?;
-        ask(&arguments, &dataset)?;
+        team.agree(Dataset::open(&arguments.input).and_then(|dataset| ask(&arguments, &dataset, team)))?;
     }
-    let run = RunDirectory::create(&RealDisk, directory, arguments.force)?;
-    match start(&arguments, &run, is_dataset, &limits, context) {
+    let run = team.agree(match team.is_first() {
+        true => RunDirectory::create(&RealDisk, directory, arguments.force),
+        false => Ok(RunDirectory::written_elsewhere(directory)),
+    })?;
+    let ended = prepare(&arguments, &run, is_dataset, context)
+        .and_then(|(dataset, config)| complete(&run, &dataset, &config, &limits, &context.control));
+    match ended {
         Ok(outcome) => report(&outcome, directory, &usage, context),
         Err(error) => {
             run.abandon();
@@ -192,15 +215,32 @@ pub(super) fn run(arguments: Arguments, context: &Context) -> Result<ExitCode> {
 }
 
 /// The ranks and the recipe for a dataset.
-fn ask(arguments: &Arguments, dataset: &Dataset) -> Result<Config> {
+fn ask(arguments: &Arguments, dataset: &Dataset, team: Team) -> Result<Config> {
     let manifest = dataset.manifest();
     let rank = match &arguments.rank {
         RankArgument::Auto => auto_rank(manifest),
         RankArgument::Given(rank) => check_rank(rank, manifest)?,
     };
     let mut config = Config::new(dataset, rank);
+    config.lanes = match (arguments.lanes, &manifest.part) {
+        (Some(lanes), Some(part)) if lanes != part.lanes => {
+            let what = format!(
+                "--lanes {lanes} does not go with parts that were cut by {}: leave it out, or distribute the \
+                 dataset anew with --lanes {lanes}",
+                part.lanes
+            );
+            return Err(Error::request(what));
+        }
+        (Some(lanes), _) => lanes,
+        (None, Some(part)) => part.lanes,
+        (None, None) => config.lanes.max(team.size()),
+    };
     config.rank_auto = matches!(arguments.rank, RankArgument::Auto);
     config.recipe = arguments.recipe.recipe(manifest, config.rank_auto)?;
+    if matches!(arguments.algorithm, AlgorithmArgument::Sgd) && !config.recipe.is_plain() {
+        let what = "--algorithm sgd is for the plain method: add --bias none --penalty 0 --no-grow";
+        return Err(Error::request(what));
+    }
     if matches!(arguments.algorithm, AlgorithmArgument::GeomCg) {
         for (name, given) in [
             ("--beta", arguments.beta.is_some()),
@@ -226,32 +266,47 @@ fn ask(arguments: &Arguments, dataset: &Dataset) -> Result<Config> {
     Ok(config)
 }
 
-fn start(
+/// Converts a raw file, and puts together what the run is to be.
+fn prepare(
     arguments: &Arguments,
     run: &RunDirectory<'_>,
     is_dataset: bool,
-    limits: &Limits,
     context: &Context,
-) -> Result<Outcome> {
-    let (dataset, recorded) = if is_dataset {
-        let absolute = std::path::absolute(&arguments.input).context("find", &arguments.input)?;
-        (Dataset::open(&arguments.input)?, absolute)
-    } else {
-        let data = arguments.output.join("data.tenfill");
-        let options = arguments.convert.clone().options(
-            vec![arguments.input.clone()],
-            data.clone(),
-            arguments.seed,
-            arguments.limits.memory,
-            arguments.limits.threads,
-            false,
-        )?;
-        let converted = crate::convert::convert(&options, &context.control)?;
-        converted.notes.iter().for_each(|note| context.control.say(note));
-        context.print(super::convert::summary(&converted.manifest, &data));
-        (Dataset::open(&data)?, PathBuf::from("data.tenfill"))
+) -> Result<(Dataset, Config)> {
+    let team = context.team;
+    let data = run.path().join("data.tenfill");
+    if !is_dataset {
+        // One process converts, and the others look at what it wrote.
+        team.agree(if team.is_first() { convert_raw(arguments, data.clone(), context) } else { Ok(()) })?;
+    }
+    team.agree(configure(arguments, if is_dataset { None } else { Some(&data) }, team))
+}
+
+fn convert_raw(arguments: &Arguments, data: PathBuf, context: &Context) -> Result<()> {
+    let options = arguments.convert.clone().options(
+        vec![arguments.input.clone()],
+        data.clone(),
+        arguments.seed,
+        arguments.limits.memory,
+        arguments.limits.threads,
+        false,
+    )?;
+    let converted = crate::convert::convert(&options, &context.control)?;
+    converted.notes.iter().for_each(|note| context.control.say(note));
+    context.print(super::convert::summary(&converted.manifest, &data));
+    Ok(())
+}
+
+/// The dataset, given or `converted`, and the configuration that the arguments ask for.
+fn configure(arguments: &Arguments, converted: Option<&Path>, team: Team) -> Result<(Dataset, Config)> {
+    let (dataset, recorded) = match converted {
+        None => {
+            let absolute = std::path::absolute(&arguments.input).context("find", &arguments.input)?;
+            (Dataset::open(&arguments.input)?, absolute)
+        }
+        Some(data) => (Dataset::open(data)?, PathBuf::from("data.tenfill")),
     };
-    let mut config = ask(arguments, &dataset)?;
+    let mut config = ask(arguments, &dataset, team)?;
     config.dataset = recorded;
     config.seed = arguments.seed;
     config.init = match arguments.init.as_str() {
@@ -279,6 +334,7 @@ fn start(
     match arguments.algorithm {
         AlgorithmArgument::Cg => config.solver.algorithm = Algorithm::ConjugateGradient,
         AlgorithmArgument::Sd => config.solver.algorithm = Algorithm::SteepestDescent,
+        AlgorithmArgument::Sgd => config.solver.algorithm = Algorithm::Stochastic,
         AlgorithmArgument::GeomCg => {}
     }
     if let Some(beta) = arguments.beta {
@@ -298,11 +354,12 @@ fn start(
     config.solver.gradient_tolerance = arguments.gradient_tolerance;
     config.solver.max_iterations = arguments.max_iterations;
     config.solver.patience = arguments.patience;
-    complete(run, &dataset, &config, limits, &context.control)
+    Ok((dataset, config))
 }
 
 /// The outcome for people and programs.
 pub(super) fn report(outcome: &Outcome, run: &Path, usage: &Usage, context: &Context) -> Result<ExitCode> {
+    let peak = context.team.most(usage.peak_anon_bytes());
     let show = |name: &str, mse: Option<f64>| {
         mse.map_or(String::new(), |mse| format!("\n  {name:10} MSE {mse:.6e}   RMSE {:.6}", mse.sqrt()))
     };
@@ -310,7 +367,7 @@ pub(super) fn report(outcome: &Outcome, run: &Path, usage: &Usage, context: &Con
         let found = outcome.errors.iter().find(|(split, _)| split.name() == name);
         let Some((_, scored)) = found else { return show(name, mse) };
         let sums = &scored.all;
-        let mae = sums.absolute / sums.scored.max(1) as f64;
+        let mae = sums.mae().unwrap_or(f64::NAN);
         let fallback = match scored.fallback.scored {
             0 => String::new(),
             n => format!("   ({} entries by biases alone)", units::count(n)),
@@ -326,12 +383,16 @@ pub(super) fn report(outcome: &Outcome, run: &Path, usage: &Usage, context: &Con
             if biases { "biases" } else { "no biases" }
         ),
     };
+    let weighted = match &outcome.weights {
+        Some(column) => format!("\n  errors are means weighted by {column}"),
+        None => String::new(),
+    };
     let kept = match outcome.best_iteration == outcome.last.iteration {
         true => String::new(),
         false => format!(", the model of iteration {} is kept", outcome.best_iteration),
     };
     context.print(format_args!(
-        "{}: {} iterations ({} passes), stopped by {}{kept}{model}{}{}{}\n  {} wall, {} CPU, peak {} of memory",
+        "{}: {} iterations ({} passes), stopped by {}{kept}{model}{weighted}{}{}{}\n  {} wall, {} CPU, peak {} of memory",
         run.display(),
         outcome.last.iteration,
         outcome.last.passes,
@@ -341,14 +402,14 @@ pub(super) fn report(outcome: &Outcome, run: &Path, usage: &Usage, context: &Con
         split("test", outcome.test_mse),
         units::duration(outcome.progress.seconds),
         units::duration(outcome.progress.cpu_seconds),
-        units::size(usage.peak_anon_bytes()),
+        units::size(peak),
     ));
     let errors: serde_json::Map<String, serde_json::Value> = (outcome.errors.iter())
         .map(|(split, scored)| {
-            let entries = scored.all.scored.max(1) as f64;
-            let (mse, mae) = (scored.all.squares / entries, scored.all.absolute / entries);
+            let mse = scored.all.mse();
             let errors = json!({
-                "mse": mse, "rmse": mse.sqrt(), "mae": mae, "entries": scored.all.scored,
+                "mse": mse, "rmse": mse.map(f64::sqrt), "mae": scored.all.mae(),
+                "weight": scored.all.weight, "entries": scored.all.scored,
                 "fallback": scored.fallback.scored, "unscored": scored.all.unscored,
             });
             (split.name().to_string(), errors)
@@ -361,6 +422,7 @@ pub(super) fn report(outcome: &Outcome, run: &Path, usage: &Usage, context: &Con
         "train_mse": outcome.train_mse,
         "validation_mse": outcome.validation_mse,
         "test_mse": outcome.test_mse,
+        "weights": outcome.weights,
         "biases": outcome.biases,
         "penalty": outcome.penalty,
         "held": outcome.held,
@@ -371,7 +433,7 @@ pub(super) fn report(outcome: &Outcome, run: &Path, usage: &Usage, context: &Con
         "stopped_by": outcome.stopped_by.as_str(),
         "seconds": outcome.progress.seconds,
         "cpu_seconds": outcome.progress.cpu_seconds,
-        "peak_anon_bytes": usage.peak_anon_bytes(),
+        "peak_anon_bytes": peak,
     }));
     if outcome.stopped_by == StoppedBy::Interrupted {
         context.control.say(format!("`tenfill resume {}` goes on", run.display()));

@@ -27,7 +27,8 @@ Examples:
   tenfill convert tensor.tns.gz -o tensor.tenfill --split none
   tenfill convert parts/ -o sensors.tenfill --modes sensor,place,hour --value reading --memory 512M
   zcat huge.csv.gz | tenfill convert - -o huge.tenfill --modes user,item --value stars
-  tenfill convert train.csv --validation val.csv --test test.csv -o mine.tenfill")]
+  tenfill convert train.csv --validation val.csv --test test.csv -o mine.tenfill
+  tenfill convert readings.csv -o sensors.tenfill --modes sensor,hour --value reading --weights precision")]
 pub(super) struct Arguments {
     /// Files to convert; - for standard input
     #[arg(required = true)]
@@ -60,6 +61,10 @@ pub(super) struct ConvertArguments {
     /// Column of the value, by header name or number
     #[arg(long, value_name = "COLUMN", help_heading = "Input")]
     value: Option<String>,
+    /// Column of weights, by header name or number: an entry of weight 2 counts as two, one of weight
+    /// 0 not at all
+    #[arg(long, value_name = "COLUMN", help_heading = "Input")]
+    weights: Option<String>,
     /// Cut a mode into bins: timestamp=7d (dates or epoch times), age=10 (numbers)
     #[arg(long, value_name = "MODE=WIDTH", value_parser = parse_bin, help_heading = "Input")]
     bin: Vec<(String, Binning)>,
@@ -153,6 +158,7 @@ impl ConvertArguments {
         let columns = ColumnRequest {
             modes: self.modes,
             value: self.value,
+            weight: self.weights,
             bins: self.bin,
             time: (split == SplitRule::Time && !given).then_some(self.time_column),
             dims: self.dims,
@@ -242,8 +248,19 @@ pub(super) fn summary(manifest: &Manifest, path: &std::path::Path) -> String {
         .collect();
     let shards = manifest.train.shards.len() + manifest.validation.shards.len() + manifest.test.shards.len();
     let bytes = manifest.train.bytes() + manifest.validation.bytes() + manifest.test.bytes();
+    let weighted = manifest.weights.as_ref().map_or(String::new(), |weights| {
+        let train = &weights.train;
+        let zeros = match train.zeros {
+            0 => String::new(),
+            n => format!(", {} of them 0", units::count(n)),
+        };
+        format!(
+            "\n  weighted by {}: train weights {} to {}{zeros}; all errors are weighted means",
+            weights.column, train.min, train.max
+        )
+    });
     format!(
-        "{}: {}\n  entries  {} train, {} validation, {} test\n  order    {}\n  files    {} {} of {}, {:.2} bytes per entry",
+        "{}: {}\n  entries  {} train, {} validation, {} test{weighted}\n  order    {}\n  files    {} {} of {}, {:.2} bytes per entry",
         path.display(),
         modes.join(" x "),
         units::count(manifest.train.entries),
@@ -268,6 +285,7 @@ pub(super) fn dataset_json(manifest: &Manifest) -> serde_json::Value {
             "validation": manifest.validation.entries,
             "test": manifest.test.entries,
         },
+        "weights": manifest.weights,
         "bytes_per_entry": manifest.bytes_per_entry(),
         "shards": manifest.train.shards.len() + manifest.validation.shards.len() + manifest.test.shards.len(),
     })

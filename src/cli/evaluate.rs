@@ -135,11 +135,12 @@ pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<ExitCode> 
         0 => String::new(),
         n => format!("\n  {} entries lie outside the bins and were taken as the nearest", units::count(n)),
     };
+    let weighted = if found.weighted { ", errors weighted by their weights" } else { "" };
     // Where nothing could be scored there is no error to tell.
     let figure = |x: f64| if found.entries > 0 { json!(x) } else { json!(null) };
     if found.entries > 0 {
         context.print(format_args!(
-            "{} on {}: {} entries\n  MSE  {:.6e}\n  RMSE {:.6}\n  MAE  {:.6}{fallback}{unscored}{outside}",
+            "{} on {}: {} entries{weighted}\n  MSE  {:.6e}\n  RMSE {:.6}\n  MAE  {:.6}{fallback}{unscored}{outside}",
             arguments.run.display(),
             arguments.on,
             units::count(found.entries),
@@ -168,6 +169,7 @@ pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<ExitCode> 
         "rmse": figure(found.rmse()),
         "mae": figure(found.mae),
         "entries": found.entries,
+        "weighted": found.weighted,
         "fallback": found.fallback,
         "unscored": found.unscored,
         "outside_bins": found.outside_bins,

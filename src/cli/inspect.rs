@@ -7,7 +7,7 @@ use crate::model::Model;
 use crate::objective::Needs;
 use crate::run::{Config, check_rank};
 use crate::shard::{Dataset, ModeKind};
-use crate::stream::Access;
+use crate::stream::{Access, LANES};
 use crate::units;
 use serde_json::json;
 use std::path::PathBuf;
@@ -18,7 +18,7 @@ use std::process::ExitCode;
 /// With a rank, also the memory that a run of that rank would need.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Examples:\n  tenfill inspect ratings.tenfill\n  tenfill inspect ratings.tenfill --rank 10,10,10"
+    after_help = "Examples:\n  tenfill inspect ratings.tenfill\n  tenfill inspect ratings.tenfill --rank 10,10,10\n  tenfill inspect ratings.tenfill --rank 10 --ranks 4     the memory of each of 4 MPI processes"
 )]
 pub(super) struct Arguments {
     /// The dataset or the run
@@ -26,9 +26,15 @@ pub(super) struct Arguments {
     /// Ranks, one per mode; one number for all modes
     #[arg(long, value_parser = parse_list::<usize>, value_name = "R,R,...")]
     rank: Option<Ranks>,
-    /// Threads that the run would have [default: one per core]
+    /// Threads that the run would have, in each process [default: one per core]
     #[arg(long)]
     threads: Option<usize>,
+    /// Processes (MPI ranks) that the run would have: the memory is then that of one of them
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = super::complete::parse_lanes)]
+    ranks: usize,
+    /// Lanes that the run would have [default: 8, or the number of processes]
+    #[arg(long, value_name = "N", value_parser = super::complete::parse_lanes)]
+    lanes: Option<usize>,
 }
 
 pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<ExitCode> {
@@ -69,7 +75,7 @@ pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<ExitCode> 
         per(train.fibres),
     ));
     let values = &manifest.values;
-    let mean = values.sum / train.entries.max(1) as f64;
+    let mean = manifest.mean();
     let distinct = values.distinct.map_or("more than 256".into(), |n| n.to_string());
     context.print(format_args!(
         "  {:8} {} to {}, mean {mean:.4}, {distinct} distinct",
@@ -122,17 +128,22 @@ pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<ExitCode> 
     if let Some(rank) = &arguments.rank {
         let rank = check_rank(rank, manifest)?;
         let threads = arguments.threads.unwrap_or_else(default_threads);
-        let access = Access::usual(manifest.train.bytes());
-        let mut needs = Needs::of(&dataset, &rank, Precision::default(), Some(access), threads);
+        let usual = manifest.part.as_ref().map_or(LANES, |part| part.lanes).max(arguments.ranks);
+        let (lanes, ranks) = (arguments.lanes.unwrap_or(usual), arguments.ranks);
+        let access = Some(Access::usual(manifest.train.bytes() / ranks as u64));
+        let precision = Precision::default();
+        let mut needs = Needs::of_several(manifest, &rank, precision, access, threads, lanes, ranks);
         if manifest.validation.entries > 0 {
             needs = needs.with_recipe(&dataset); // what `complete` does by default
         }
-        let (most, least) = (needs.most(), needs.total(1));
+        let (most, least) = (needs.most(), needs.total(needs.fewest()));
+        let of = if ranks > 1 { format!(" in each of {ranks} processes") } else { String::new() };
         context.print(format_args!(
-            "  memory   {} for rank {rank:?}, {} at the least",
+            "  memory   {} for rank {rank:?}{of}, {} at the least",
             units::size(most),
             units::size(least)
         ));
+        line["ranks"] = json!(ranks);
         line["memory_bytes"] = json!(most);
         line["least_memory_bytes"] = json!(least);
     }

@@ -2,6 +2,7 @@
 
 mod complete;
 mod convert;
+mod distribute;
 mod evaluate;
 mod export;
 mod fold_in;
@@ -19,6 +20,7 @@ mod verify;
 
 use crate::control::Control;
 use crate::error::{Error, Result};
+use crate::reduce::Team;
 use clap::{CommandFactory, Parser, Subcommand};
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -66,6 +68,7 @@ enum Command {
     Convert(convert::Arguments),
     Inspect(inspect::Arguments),
     Verify(verify::Arguments),
+    Distribute(distribute::Arguments),
     Synth(synth::Arguments),
     Man(man::Arguments),
     /// Print shell completions
@@ -82,6 +85,8 @@ struct Context {
     control: Control,
     json: bool,
     quiet: bool,
+    /// The processes that do it together; only the first of them speaks.
+    team: Team,
 }
 
 impl Context {
@@ -122,11 +127,28 @@ fn tell(text: impl std::fmt::Display) {
 
 /// Runs the program.
 pub fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(usage) if Team::speaks() => usage.exit(),
+        Err(usage) => return ExitCode::from(usage.exit_code() as u8),
+    };
+    let team = match arguments.command {
+        Command::Complete(_) | Command::Resume(_) => Team::join(),
+        _ => Ok(Team::alone()),
+    };
+    let team = match team {
+        Ok(team) => team,
+        Err(error) => {
+            tell(format_args!("tenfill: {error}"));
+            return ExitCode::from(1);
+        }
+    };
     let stop = Arc::new(AtomicBool::new(false));
     // A limit on file sizes would end the program by this signal; caught, the write fails and says so.
     let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::new(AtomicBool::new(false)));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+    // Schedulers send the third when time is nearly up, and mpirun hands it on to its processes.
+    use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
+    for signal in [SIGINT, SIGTERM, SIGUSR1] {
         // The second one ends the program at once; this must be registered before the first.
         let second = signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&stop));
         let first = signal_hook::flag::register(signal, Arc::clone(&stop));
@@ -134,25 +156,36 @@ pub fn main() -> ExitCode {
             tell("tenfill: signals cannot be caught here; Ctrl-C will end at once");
         }
     }
-    let progress = Arc::new(progress::Bars::new(arguments.global.quiet, arguments.global.verbose));
+    let quiet = arguments.global.quiet || !team.is_first();
+    let progress = Arc::new(progress::Bars::new(quiet, arguments.global.verbose && !quiet));
     let context = Context {
         control: Control::new(stop, Arc::<progress::Bars>::clone(&progress)),
-        json: arguments.global.json,
-        quiet: arguments.global.quiet,
+        json: arguments.global.json && team.is_first(),
+        quiet,
+        team,
     };
     let result = run(arguments.command, &context);
     progress.clear();
-    match result {
+    let code = match result {
         Ok(code) => code,
-        Err(Error::Interrupted) => {
-            tell("tenfill: interrupted");
-            ExitCode::from(130)
-        }
-        Err(error) => {
-            tell(format_args!("tenfill: {error}"));
-            ExitCode::from(1)
-        }
+        Err(error) => fail(&error, team),
+    };
+    team.finish();
+    code
+}
+
+/// Says what went wrong. An error that all processes know is told by the first of them; one that only
+/// this process knows ends the others, who would wait for it for ever.
+fn fail(error: &Error, team: Team) -> ExitCode {
+    let known = team.is_alone() || matches!(error, Error::Rank(_) | Error::Interrupted);
+    if !known {
+        tell(format_args!("tenfill: rank {} on {}: {error}", team.rank(), team.host()));
+        team.abort(1);
     }
+    if team.is_first() {
+        tell(format_args!("tenfill: {error}"));
+    }
+    ExitCode::from(if matches!(error, Error::Interrupted) { 130 } else { 1 })
 }
 
 fn run(command: Command, context: &Context) -> Result<ExitCode> {
@@ -169,6 +202,7 @@ fn run(command: Command, context: &Context) -> Result<ExitCode> {
         Command::Convert(arguments) => convert::run(arguments, context),
         Command::Inspect(arguments) => inspect::run(&arguments, context),
         Command::Verify(arguments) => verify::run(&arguments, context),
+        Command::Distribute(arguments) => distribute::run(&arguments, context),
         Command::Synth(arguments) => synth::run(arguments, context),
         Command::Completions { shell } => {
             let mut script = Vec::new();

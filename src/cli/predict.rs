@@ -82,9 +82,13 @@ pub(super) fn run(arguments: Arguments, context: &Context) -> Result<ExitCode> {
     if done.outside_bins > 0 {
         said += &format!("; {} outside the bins, taken as the nearest", units::count(done.outside_bins));
     }
+    if let Some(column) = &model.about.weights {
+        said += &format!("; the model was fitted with weights ({column})");
+    }
     context.about(&options.output, said);
     context.finish(&json!({
         "rows": done.rows,
+        "weights": model.about.weights,
         "unknown": done.unknown,
         "outside_bins": done.outside_bins,
         "seconds": seconds,

@@ -12,12 +12,13 @@ use std::process::ExitCode;
 /// Go on with a run from its newest good checkpoint
 ///
 /// The result has the same bits as that of a run that was never interrupted, with any number of
-/// threads. Limits may change; what would alter the meaning of the state may not.
+/// threads and of processes. Limits may change; what would alter the meaning of the state may not.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
   tenfill resume run
-  tenfill resume run --max-iterations 500 --threads 4")]
+  tenfill resume run --max-iterations 500 --threads 4
+  mpirun -np 4 tenfill resume run")]
 pub(super) struct Arguments {
     /// The run
     run: PathBuf,
@@ -70,19 +71,22 @@ pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<ExitCode> 
             let what = format!(
                 "{name} cannot change in a resumed run: {reason}; start another with complete --init"
             );
-            return Err(Error::request(what));
+            return context.team.agree(Err(Error::request(what)));
         }
     }
     if arguments.tolerance.is_some_and(|tolerance| !(tolerance.is_finite() && tolerance >= 0.0)) {
-        return Err(Error::request("--tolerance is negative or no number"));
+        return context.team.agree(Err(Error::request("--tolerance is negative or no number")));
     }
-    let limits = arguments.limits.limits();
+    let limits = arguments.limits.limits(context);
     let change = |options: &mut crate::solver::Options| {
         options.max_iterations = arguments.max_iterations.unwrap_or(options.max_iterations);
         options.tolerance = arguments.tolerance.unwrap_or(options.tolerance);
         options.patience = arguments.patience.unwrap_or(options.patience);
     };
-    let run = RunDirectory::open(&RealDisk, &arguments.run)?;
+    let run = context.team.agree(match context.team.is_first() {
+        true => RunDirectory::open(&RealDisk, &arguments.run),
+        false => Ok(RunDirectory::written_elsewhere(&arguments.run)),
+    })?;
     let outcome = resume(&run, change, &limits, &context.control)?;
     report(&outcome, &arguments.run, &usage, context)
 }

@@ -10,8 +10,8 @@ use crate::budget::Budget;
 use crate::control::{Control, Unit};
 use crate::error::{Error, Result};
 use crate::ingest::TimesSeen;
-use crate::shard::{DatasetWriter, FORMAT_VERSION, Manifest, Mode, ModeStatistics, Split};
-use crate::sort::{Key, Packing, Record, Sorter, Ties};
+use crate::shard::{DatasetWriter, Manifest, Mode, ModeStatistics, Split, Weights, format_version};
+use crate::sort::{Key, Packing, Payload, Record, Sorter, Ties};
 use crate::storage::{Staging, make_dir};
 use bytemuck::Pod;
 use std::path::Path;
@@ -28,11 +28,23 @@ pub(super) fn build(
     control: &Control,
 ) -> Result<Converted> {
     let Gather {
-        names, value_name, modes, mut spool, tagged, timed, pairs, times_seen, bad, first_bad, ..
+        names,
+        value_name,
+        weight_name,
+        modes,
+        mut spool,
+        tagged,
+        timed,
+        pairs,
+        times_seen,
+        bad,
+        first_bad,
+        ..
     } = gather;
-    let widths: Vec<usize> = modes.iter().map(super::gather::ModeGather::width).collect();
-    let value_at: usize = widths.iter().sum();
-    let record = value_at + 8 + 8 * usize::from(timed) + usize::from(tagged);
+    let weighted = weight_name.is_some();
+    let value_at: usize = modes.iter().map(super::gather::ModeGather::width).sum();
+    let time_at = value_at + 8 + 8 * usize::from(weighted);
+    let record = time_at + 8 * usize::from(timed) + usize::from(tagged);
     let resolved = names.iter().zip(modes).enumerate();
     let resolved =
         resolved.map(|(position, (name, mode))| resolve::resolve(name, position, mode, &times_seen));
@@ -54,7 +66,7 @@ pub(super) fn build(
                     "--split time: the times are both dates and numbers: write all of them in one way",
                 ));
             }
-            let (train, validation) = time_thresholds(&mut spool, record, value_at + 8, control)?;
+            let (train, validation) = time_thresholds(&mut spool, record, time_at, control)?;
             (
                 Splitter::Time { train, validation },
                 "time: the latest tenth to test, the tenth before to validation".into(),
@@ -66,13 +78,15 @@ pub(super) fn build(
     let layout = Layout {
         record,
         value_at,
-        timed,
+        time_at,
+        weighted,
         modes: &resolved,
         mode_order: &mode_order,
         packing: &packing,
         splitter,
     };
-    let writing = budget.reserve(DatasetWriter::memory(&level_dims) + (4 << 20), "writing shards")?;
+    let writing =
+        budget.reserve(DatasetWriter::memory(&level_dims, weighted) + (4 << 20), "writing shards")?;
     let sorting = budget.reserve(budget.free() * 9 / 10, "sorting")?;
     let job = Job {
         layout,
@@ -85,10 +99,13 @@ pub(super) fn build(
         rows,
         memory: sorting.bytes(),
     };
-    let (written, merged) = match packing.bits() {
-        0..=64 => job.run::<1>(spool)?,
-        65..=128 => job.run::<2>(spool)?,
-        _ => job.run::<4>(spool)?,
+    let (written, merged) = match (packing.bits(), weighted) {
+        (0..=64, false) => job.run::<1, f64>(spool)?,
+        (65..=128, false) => job.run::<2, f64>(spool)?,
+        (_, false) => job.run::<4, f64>(spool)?,
+        (0..=64, true) => job.run::<1, [f64; 2]>(spool)?,
+        (65..=128, true) => job.run::<2, [f64; 2]>(spool)?,
+        (_, true) => job.run::<4, [f64; 2]>(spool)?,
     };
     drop((writing, sorting));
     if !written.values.sum_of_squares.is_finite() {
@@ -96,6 +113,26 @@ pub(super) fn build(
         return Err(Error::request(format!(
             "the values are too large to be squared and summed (up to {largest:e}): scale them down"
         )));
+    }
+
+    let weights = weight_name.zip(written.weights).map(|(column, sums)| Weights {
+        column,
+        train: sums[0],
+        validation: sums[1],
+        test: sums[2],
+    });
+    if let Some(Weights { column, train, .. }) = &weights {
+        if !train.squares.is_finite() || !train.sum.is_finite() {
+            return Err(Error::request(format!(
+                "the weights ({column}, up to {:e}) are too large to be summed: scale them down",
+                train.max
+            )));
+        }
+        if train.sum == 0.0 && written.splits[0].entries > 0 {
+            return Err(Error::request(format!(
+                "all train entries have the weight ({column}) 0: there is nothing to fit"
+            )));
+        }
     }
 
     let disk = staging.disk();
@@ -114,7 +151,7 @@ pub(super) fn build(
     let mut splits = written.splits.into_iter();
     let mut next = || splits.next().unwrap_or_default();
     let manifest = Manifest {
-        format_version: FORMAT_VERSION,
+        format_version: format_version(weights.is_some()),
         written_by: concat!("tenfill ", env!("CARGO_PKG_VERSION")).into(),
         modes: mode_records,
         value: value_name,
@@ -124,6 +161,8 @@ pub(super) fn build(
         duplicates_rule: options.duplicates.name().into(),
         split_rule,
         values: written.values,
+        weights,
+        part: None,
         train: next(),
         validation: next(),
         test: next(),
@@ -171,7 +210,8 @@ fn notes(
         }
         let empty = u64::from(*dim) - statistics.in_train - unseen;
         if empty > 0 {
-            notes.push(format!("{empty} of {dim} indices of {name} have no entry at all"));
+            let why = if manifest.weights.is_some() { ", or none that has weight" } else { " at all" };
+            notes.push(format!("{empty} of {dim} indices of {name} have no entry{why}"));
         }
         let times = ["timestamp", "date", "time", "datetime", "ts"].contains(&name.to_lowercase().as_str());
         let ids =
@@ -187,7 +227,8 @@ fn notes(
 struct Layout<'a> {
     record: usize,
     value_at: usize,
-    timed: bool,
+    time_at: usize,
+    weighted: bool,
     modes: &'a [Resolved],
     mode_order: &'a [usize],
     packing: &'a Packing,
@@ -196,7 +237,7 @@ struct Layout<'a> {
 
 impl Layout<'_> {
     #[inline]
-    fn key<const W: usize>(&self, row: &[u8]) -> Record<W> {
+    fn key<const W: usize, P: Payload>(&self, row: &[u8]) -> Record<W, P> {
         let mut indices = [0; MAX_ORDER];
         let mut hashes = [0; MAX_ORDER];
         let mut at = 0;
@@ -211,15 +252,16 @@ impl Layout<'_> {
                 Splitter::of_hashes(seed, train, validation, &hashes[..order]) as u64
             }
             Splitter::Time { train, validation } => {
-                Splitter::of_time(train, validation, f64_of(&row[self.value_at + 8..])) as u64
+                Splitter::of_time(train, validation, f64_of(&row[self.time_at..])) as u64
             }
         };
-        debug_assert!(self.timed || !matches!(self.splitter, Splitter::Time { .. }));
         let mut levels = [0; MAX_ORDER];
         for (level, &mode) in self.mode_order.iter().enumerate() {
             levels[level] = indices[mode];
         }
-        Record { key: self.packing.pack(&levels[..order], split), value: f64_of(&row[self.value_at..]) }
+        let weight = self.weighted.then(|| f64_of(&row[self.value_at + 8..]));
+        let value = P::new(f64_of(&row[self.value_at..]), weight);
+        Record { key: self.packing.pack(&levels[..order], split), value }
     }
 }
 
@@ -243,16 +285,19 @@ struct Job<'a> {
 }
 
 impl Job<'_> {
-    fn run<const W: usize>(&self, mut spool: super::spool::Spool) -> Result<(crate::shard::Written, Merged)>
+    fn run<const W: usize, P: Payload>(
+        &self,
+        mut spool: super::spool::Spool,
+    ) -> Result<(crate::shard::Written, Merged)>
     where
-        Record<W>: Pod,
+        Record<W, P>: Pod,
     {
         let ties = match self.options.duplicates {
             Duplicates::First | Duplicates::Last => Ties::Arrival,
             _ => Ties::Value,
         };
         let packing = self.layout.packing;
-        let mut sorter = Sorter::<W>::new(packing.bits(), ties, self.memory, self.scratch);
+        let mut sorter = Sorter::<W, P>::new(packing.bits(), ties, self.memory, self.scratch);
         self.control.progress().stage("sort", Unit::Rows, self.rows);
         spool.for_each_piece(|piece| {
             self.control.check()?;
@@ -265,8 +310,14 @@ impl Job<'_> {
         drop(spool);
         self.control.progress().stage("write", Unit::Rows, self.rows);
         let disk = self.staging.disk();
-        let mut writer = DatasetWriter::create(disk, self.staging.path(), self.level_dims, self.rows)?;
-        let (give, take) = crossbeam_channel::bounded::<Vec<Record<W>>>(4);
+        let mut writer = DatasetWriter::create(
+            disk,
+            self.staging.path(),
+            self.level_dims,
+            self.rows,
+            self.layout.weighted,
+        )?;
+        let (give, take) = crossbeam_channel::bounded::<Vec<Record<W, P>>>(4);
         let order = self.level_dims.len();
         std::thread::scope(|scope| {
             let writing = scope.spawn(move || -> Result<crate::shard::Written> {
@@ -274,7 +325,8 @@ impl Job<'_> {
                 for batch in take {
                     for entry in &batch {
                         let tag = packing.unpack(&entry.key, &mut indices[..order]);
-                        writer.push(Split::ALL[tag.min(2) as usize], &indices[..order], entry.value)?;
+                        let split = Split::ALL[tag.min(2) as usize];
+                        writer.push(split, &indices[..order], entry.value.value(), entry.value.weight())?;
                     }
                 }
                 writer.finish()
@@ -319,27 +371,33 @@ impl Job<'_> {
     }
 }
 
-/// Joins rows of the same entry.
-struct Merger<'a, const W: usize> {
+/// Joins rows of the same entry. Weights of rows that are joined add up, and the mean is weighted.
+struct Merger<'a, const W: usize, P> {
     job: &'a Job<'a>,
-    give: crossbeam_channel::Sender<Vec<Record<W>>>,
-    batch: Vec<Record<W>>,
-    current: Option<Record<W>>,
+    give: crossbeam_channel::Sender<Vec<Record<W, P>>>,
+    batch: Vec<Record<W, P>>,
+    current: Option<Record<W, P>>,
+    /// Of the values of the present entry's rows.
     sum: f64,
+    /// Of value times weight, and of the weights.
+    weighted_sum: f64,
+    weight: f64,
     count: u64,
     by_time: bool,
     merged: Merged,
 }
 
-impl<'a, const W: usize> Merger<'a, W> {
-    fn new(job: &'a Job<'a>, give: crossbeam_channel::Sender<Vec<Record<W>>>) -> Self {
+impl<'a, const W: usize, P: Payload> Merger<'a, W, P> {
+    fn new(job: &'a Job<'a>, give: crossbeam_channel::Sender<Vec<Record<W, P>>>) -> Self {
         let by_time = matches!(job.layout.splitter, Splitter::Time { .. });
         let batch = Vec::with_capacity(BATCH);
-        Merger { job, give, batch, current: None, sum: 0.0, count: 0, by_time, merged: Merged::default() }
+        let (sum, weighted_sum, weight) = (0.0, 0.0, 0.0);
+        let merged = Merged::default();
+        Merger { job, give, batch, current: None, sum, weighted_sum, weight, count: 0, by_time, merged }
     }
 
     #[inline]
-    fn take(&mut self, record: &Record<W>) -> Result<()> {
+    fn take(&mut self, record: &Record<W, P>) -> Result<()> {
         if let Some(current) = &mut self.current {
             // The tag lies in the last two bits.
             let same_cell = current.key[..W - 1] == record.key[..W - 1]
@@ -349,7 +407,11 @@ impl<'a, const W: usize> Merger<'a, W> {
                 // Split by time, an entry belongs where its latest row does.
                 current.key = record.key;
                 self.count += 1;
-                self.sum += record.value;
+                self.sum += record.value.value();
+                if let Some(weight) = record.value.weight() {
+                    self.weighted_sum += weight * record.value.value();
+                    self.weight += weight;
+                }
                 if self.job.options.duplicates == Duplicates::Last {
                     current.value = record.value;
                 }
@@ -366,7 +428,9 @@ impl<'a, const W: usize> Merger<'a, W> {
         }
         self.end_entry()?;
         self.current = Some(*record);
-        self.sum = record.value;
+        self.sum = record.value.value();
+        self.weight = record.value.weight().unwrap_or(0.0);
+        self.weighted_sum = self.weight * self.sum;
         self.count = 1;
         Ok(())
     }
@@ -375,12 +439,17 @@ impl<'a, const W: usize> Merger<'a, W> {
     fn end_entry(&mut self) -> Result<()> {
         let Some(mut entry) = self.current.take() else { return Ok(()) };
         if self.count > 1 {
+            let weight = entry.value.weight().map(|_| self.weight);
             match self.job.options.duplicates {
-                Duplicates::Mean => entry.value = self.sum / self.count as f64,
-                Duplicates::Sum => entry.value = self.sum,
+                // Rows that all weigh nothing have a plain mean.
+                Duplicates::Mean if self.weight > 0.0 => {
+                    entry.value = P::new(self.weighted_sum / self.weight, weight);
+                }
+                Duplicates::Mean => entry.value = P::new(self.sum / self.count as f64, weight),
+                Duplicates::Sum => entry.value = P::new(self.sum, weight),
                 Duplicates::Error | Duplicates::First | Duplicates::Last => {}
             }
-            if !entry.value.is_finite() {
+            if !entry.value.value().is_finite() || entry.value.weight().is_some_and(|w| !w.is_finite()) {
                 let labels = self.job.labels(&entry.key);
                 return Err(Error::request(format!(
                     "the values of entry ({labels}) are too large to be joined"

@@ -44,6 +44,8 @@ impl ModeGather {
 pub struct Gather {
     pub(super) names: Vec<String>,
     pub(super) value_name: String,
+    /// The column of weights; every spooled row carries one then, behind its value.
+    pub(super) weight_name: Option<String>,
     pub(super) modes: Vec<ModeGather>,
     pub(super) spool: Spool,
     /// Whether every spooled row carries the split it belongs to.
@@ -76,6 +78,7 @@ impl Gather {
         Self::with(
             names,
             plan.value_name.clone(),
+            plan.weight.as_ref().map(|(_, name)| name.clone()),
             modes.collect(),
             tagged,
             plan.time.is_some(),
@@ -93,12 +96,13 @@ impl Gather {
         scratch: &Path,
     ) -> Result<Self> {
         let modes = dims.iter().map(|&dim| ModeGather::Indices { base: 1, dim: Some(dim), largest: 0 });
-        Self::with(names.to_vec(), "value".into(), modes.collect(), true, false, budget, scratch, 0)
+        Self::with(names.to_vec(), "value".into(), None, modes.collect(), true, false, budget, scratch, 0)
     }
 
     fn with(
         names: Vec<String>,
         value_name: String,
+        weight_name: Option<String>,
         modes: Vec<ModeGather>,
         tagged: bool,
         timed: bool,
@@ -106,15 +110,13 @@ impl Gather {
         scratch: &Path,
         skip_bad: u64,
     ) -> Result<Self> {
-        let record = modes.iter().map(ModeGather::width).sum::<usize>()
-            + 8
-            + 8 * usize::from(timed)
-            + usize::from(tagged);
+        let record = record_bytes(&modes, weight_name.is_some(), timed, tagged);
         let memory = budget.reserve(1 << 20, "the dictionaries of ids")?;
         Ok(Gather {
             pairs: Pairs::new(names.len()),
             names,
             value_name,
+            weight_name,
             modes,
             spool: Spool::new(record, budget, scratch)?,
             tagged,
@@ -216,6 +218,12 @@ impl Gather {
             put(out, row * record + at, &value.to_le_bytes());
         }
         at += 8;
+        if self.weight_name.is_some() {
+            for (row, weight) in batch.weights.iter().enumerate() {
+                put(out, row * record + at, &weight.to_le_bytes());
+            }
+            at += 8;
+        }
         if self.timed {
             for (row, time) in batch.times.iter().enumerate() {
                 put(out, row * record + at, &time.to_le_bytes());
@@ -263,11 +271,14 @@ impl Gather {
     }
 
     pub(super) fn record_bytes(&self) -> usize {
-        self.modes.iter().map(ModeGather::width).sum::<usize>()
-            + 8
-            + 8 * usize::from(self.timed)
-            + usize::from(self.tagged)
+        record_bytes(&self.modes, self.weight_name.is_some(), self.timed, self.tagged)
     }
+}
+
+/// Bytes of a spooled row: its cells, value, weight, time and split.
+fn record_bytes(modes: &[ModeGather], weighted: bool, timed: bool, tagged: bool) -> usize {
+    let cells: usize = modes.iter().map(ModeGather::width).sum();
+    cells + 8 + 8 * usize::from(weighted) + 8 * usize::from(timed) + usize::from(tagged)
 }
 
 #[inline]

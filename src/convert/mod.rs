@@ -122,6 +122,9 @@ fn fix_columns(read: &mut ReadOptions, plan: &ingest::FilePlan) {
         });
         columns.bins = binned.collect();
     }
+    if let Some((_, name)) = plan.weight.as_ref().filter(|(_, name)| names.contains(name)) {
+        columns.weight = Some(name.clone());
+    }
     if columns.value.is_none() && names.contains(&plan.value_name) {
         columns.value = Some(plan.value_name.clone());
     }

@@ -37,6 +37,8 @@ pub struct ColumnRequest {
     pub modes: Option<Vec<ColumnRef>>,
     /// The value.
     pub value: Option<ColumnRef>,
+    /// The weight, where entries have one.
+    pub weight: Option<ColumnRef>,
     /// Modes that are binned.
     pub bins: Vec<(ColumnRef, Binning)>,
     /// Whether a column of times is needed for the split, and which, if said.
@@ -98,6 +100,8 @@ pub struct FilePlan {
     pub value: usize,
     /// The value's name.
     pub value_name: String,
+    /// The weight's column and name, where entries have one.
+    pub weight: Option<(usize, String)>,
     /// The column of times for the split.
     pub time: Option<usize>,
     /// How many columns every row has.
@@ -210,16 +214,29 @@ impl Columns {
             None => None,
         };
         let guessing = value.is_none() || named.is_none();
+        let weight = request.weight.as_ref().map(|name| self.find(name)).transpose()?;
+        let is_weight = |column: &usize| weight == Some(*column);
         let value = match value {
             Some(value) => value,
-            None if self.tns => self.count - 1,
-            None => self.guess_value(named.as_deref().unwrap_or(&[]))?,
+            None if self.tns => (0..self.count).rev().find(|column| !is_weight(column)).unwrap_or(0),
+            None => {
+                let taken: Vec<usize> = named.iter().flatten().copied().chain(weight).collect();
+                self.guess_value(&taken)?
+            }
         };
         let guess_modes = named.is_none();
         let modes = named.unwrap_or_else(|| {
-            (0..self.count).filter(|&column| column != value && !self.is_row_number(column)).collect()
+            (0..self.count)
+                .filter(|column| *column != value && !is_weight(column) && !self.is_row_number(*column))
+                .collect()
         });
         self.check_modes(&modes, value)?;
+        if weight.is_some_and(|weight| weight == value || modes.contains(&weight)) {
+            let name = request.weight.as_deref().unwrap_or_default();
+            return Err(format!(
+                "--weights {name} is a mode or the value already: weights need a column of their own"
+            ));
+        }
         if let Some(dims) = &request.dims
             && dims.len() != modes.len()
         {
@@ -274,10 +291,13 @@ impl Columns {
                 _ => mode.name.clone(),
             };
             let modes = modes.iter().map(show).collect::<Vec<_>>().join(", ");
-            format!("taking {modes} as the modes and {} as the value", self.name(value))
+            let weight =
+                weight.map_or(String::new(), |weight| format!(", {} as the weight", self.name(weight)));
+            format!("taking {modes} as the modes and {} as the value{weight}", self.name(value))
         });
         let (value_name, names) = (self.name(value), self.names.clone());
-        Ok(FilePlan { modes, value, value_name, time, count: self.count, names, guessed })
+        let weight = weight.map(|column| (column, self.name(column)));
+        Ok(FilePlan { modes, value, value_name, weight, time, count: self.count, names, guessed })
     }
 
     fn check_modes(&self, modes: &[usize], value: usize) -> Result<(), String> {

@@ -4,7 +4,7 @@ use super::columns::{Columns, FilePlan, ModeRole};
 use super::guard::guarded;
 use super::number::{parse_integer, parse_number, parse_time};
 use super::rows::{Cell, ModeCells, RowBatch, TimesSeen};
-use super::text::{LONGEST_LINE, check_index, shown};
+use super::text::{LONGEST_LINE, check_index, check_weight, shown};
 use crate::error::{Error, IoContext, Result};
 use arrow_array::cast::AsArray;
 use arrow_array::types::*;
@@ -190,6 +190,7 @@ impl Parts {
         let builder = builder(path, unpacked)?;
         let mut wanted: Vec<usize> = plan.modes.iter().map(|mode| mode.column).collect();
         wanted.push(plan.value);
+        wanted.extend(plan.weight.as_ref().map(|(column, _)| *column));
         wanted.extend(plan.time);
         wanted.sort_unstable();
         wanted.dedup();
@@ -213,7 +214,8 @@ impl Parts {
     /// The columns in use that have nulls, with their names.
     fn nulls<'b>(&'b self, batch: &'b RecordBatch) -> Vec<(&'b ArrayRef, &'b str)> {
         let modes = self.plan.modes.iter().map(|mode| (mode.column, mode.name.as_str()));
-        let rest = [(self.plan.value, self.plan.value_name.as_str())];
+        let weight = self.plan.weight.as_ref().map(|(column, name)| (*column, name.as_str()));
+        let rest = [(self.plan.value, self.plan.value_name.as_str())].into_iter().chain(weight);
         let time = self.plan.time.map(|column| (column, "the time"));
         let columns = modes.chain(rest).chain(time);
         columns
@@ -229,6 +231,8 @@ impl Parts {
             let what = format!("the value '{}' is a time, not a number", self.plan.value_name);
             return Err(Error::input(&self.path, what));
         }
+        let weight = self.plan.weight.as_ref();
+        let weight = weight.map(|(column, name)| self.column(batch, *column, name)).transpose()?;
         let time = self.plan.time.map(|column| self.column(batch, column, "the time")).transpose()?;
         let mut modes = Vec::new();
         for mode in &self.plan.modes {
@@ -245,7 +249,9 @@ impl Parts {
                 let what =
                     format!("{name} is null: a missing entry is left out of the file, not written as null");
                 out.reject(rows, self.row + row as u64 + 1, what);
-            } else if let Err(what) = take_row(&self.plan, &modes, &value, time.as_ref(), row, &mut out) {
+            } else if let Err(what) =
+                take_row(&self.plan, &modes, &value, weight.as_ref(), time.as_ref(), row, &mut out)
+            {
                 out.reject(rows, self.row + row as u64 + 1, what);
             }
         }
@@ -258,6 +264,7 @@ fn take_row(
     plan: &FilePlan,
     modes: &[(&super::columns::ModeColumn, Column<'_>)],
     value: &Column<'_>,
+    weight: Option<&Column<'_>>,
     time: Option<&Column<'_>>,
     row: usize,
     out: &mut RowBatch,
@@ -318,6 +325,10 @@ fn take_row(
     if let Some(column) = time {
         let at = moment(column, row, TimesSeen::SPLIT, out)?;
         out.times.push(at);
+    }
+    if let (Some(column), Some((_, name))) = (weight, &plan.weight) {
+        let weight = check_weight(finite(column, row, name)?, name)?;
+        out.weights.push(weight);
     }
     out.values.push(finite(value, row, &plan.value_name)?);
     Ok(())

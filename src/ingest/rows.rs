@@ -94,6 +94,8 @@ pub struct RowBatch {
     pub modes: Vec<ModeCells>,
     /// The values.
     pub values: Vec<f64>,
+    /// The weights, each finite and not negative; empty where entries have none.
+    pub weights: Vec<f64>,
     /// The times that a split by time goes by; empty where there is none.
     pub times: Vec<f64>,
     /// What [`Cell::Text`] points into.
@@ -126,6 +128,7 @@ impl RowBatch {
     pub fn reject(&mut self, rows: usize, line: u64, what: String) {
         self.modes.iter_mut().for_each(|mode| mode.truncate(rows));
         self.values.truncate(rows);
+        self.weights.truncate(rows);
         self.times.truncate(rows);
         self.bad.push(BadRow { line, what });
     }

@@ -127,6 +127,7 @@ pub struct Parser {
 enum Want {
     Mode(usize),
     Value,
+    Weight,
     Time,
 }
 
@@ -141,10 +142,12 @@ impl Parser {
             .map(|(position, mode)| (mode.column, Want::Mode(position)))
             .collect();
         wanted.push((plan.value, Want::Value));
+        wanted.extend(plan.weight.iter().map(|(column, _)| (*column, Want::Weight)));
         wanted.extend(plan.time.map(|column| (column, Want::Time)));
         wanted.sort_by_key(|&(column, _)| column);
         let mut names: Vec<String> = plan.modes.iter().map(|mode| mode.name.clone()).collect();
         names.push(plan.value_name.clone());
+        names.extend(plan.weight.iter().map(|(_, name)| name.clone()));
         Parser {
             delimiter,
             comments,
@@ -272,7 +275,11 @@ impl Parser {
     fn take(&self, want: Want, field: &[u8], at: u32, batch: &mut RowBatch) -> Result<(), String> {
         match want {
             Want::Value => {
-                batch.values.push(self.number(field, self.names.len() - 1)?);
+                batch.values.push(self.number(field, self.roles.len())?);
+            }
+            Want::Weight => {
+                let name = self.roles.len() + 1;
+                batch.weights.push(check_weight(self.number(field, name)?, &self.names[name])?);
             }
             Want::Time => {
                 let time = self.time(field, TimesSeen::SPLIT, batch)?;
@@ -349,6 +356,16 @@ impl Parser {
         let name = self.names.get(column).filter(|_| column < self.roles.len());
         let name = name.map_or("the time", String::as_str);
         Err(format!("{name} is {}, neither a number of seconds nor an ISO-8601 date", shown(field)))
+    }
+}
+
+/// A weight, or what is wrong with it; it is finite.
+pub fn check_weight(weight: f64, name: &str) -> Result<f64, String> {
+    // -0 is 0, and should look like it.
+    if weight >= 0.0 {
+        Ok(weight.abs())
+    } else {
+        Err(format!("{name} is {weight}, but weights are not negative"))
     }
 }
 

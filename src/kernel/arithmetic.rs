@@ -18,10 +18,10 @@ impl Arithmetic for Separate {
 }
 
 /// One fused instruction.
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub(super) struct Fused;
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 impl Arithmetic for Fused {
     #[inline(always)]
     fn fma(a: f64, b: f64, c: f64) -> f64 {

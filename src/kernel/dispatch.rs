@@ -8,6 +8,8 @@
 #![allow(unsafe_code)]
 
 use super::arithmetic::{Arithmetic, Separate};
+#[cfg(target_arch = "aarch64")]
+use super::neon::Neon4;
 use super::vector::{Pair, Portable, Vector};
 #[cfg(target_arch = "x86_64")]
 use super::x86::{Wide4, Wide8};
@@ -30,6 +32,9 @@ pub(super) enum Instructions {
     /// Vectors of eight.
     #[cfg(target_arch = "x86_64")]
     Avx512,
+    /// Vectors of two f64, fused multiply-add.
+    #[cfg(target_arch = "aarch64")]
+    Neon,
 }
 
 /// The best instructions this processor has. The standard library remembers what it detected: this
@@ -45,6 +50,10 @@ pub(super) fn detected() -> Instructions {
             }
             return Instructions::Avx2;
         }
+    }
+    #[cfg(target_arch = "aarch64")]
+    if std::arch::is_aarch64_feature_detected!("neon") {
+        return Instructions::Neon;
     }
     Instructions::Any
 }
@@ -68,6 +77,26 @@ pub(super) fn run<J: Job>(job: J) {
         // SAFETY: the processor has every feature that the function enables, as just detected.
         #[cfg(target_arch = "x86_64")]
         Instructions::Avx512 => unsafe { compiled::with_avx512(job) },
+        // SAFETY: the processor has the feature that the function enables, as just detected.
+        #[cfg(target_arch = "aarch64")]
+        Instructions::Neon => unsafe { compiled::with_neon(job) },
+    }
+}
+
+#[cfg(target_arch = "aarch64")]
+mod compiled {
+    use super::{Job, RankJob};
+    use crate::kernel::arithmetic::Fused;
+    use crate::kernel::vector::Vector;
+
+    #[target_feature(enable = "neon")]
+    pub(super) fn with_neon<J: Job>(job: J) {
+        job.run::<Fused>();
+    }
+
+    #[target_feature(enable = "neon")]
+    pub(super) fn rank_with_neon<J: RankJob, V: Vector>(job: J) {
+        job.run::<V>();
     }
 }
 
@@ -105,29 +134,40 @@ pub(super) trait RankJob {
     fn run<V: Vector>(self);
 }
 
-/// The largest rank that has kernels of its own; larger ones take the general path.
-pub(super) const MAX_RANK: usize = 16;
-
-/// Runs a job for a width of packed rows: a multiple of four, at most [`MAX_RANK`].
+/// The widths of packed rows that there are kernels for: ranks are rounded up to them.
 ///
-/// Four widths per kernel and set of instructions. Kernels for every rank were no faster, and the
-/// compiler spent 44 s on this module instead of 19.
+/// Kernels for every rank were no faster, and the compiler spent more than twice the time.
+pub(super) const WIDTHS: [usize; 6] = [4, 8, 12, 16, 24, 32];
+
+/// The largest rank that has kernels of its own; larger ones take the general path.
+pub(super) const MAX_RANK: usize = WIDTHS[WIDTHS.len() - 1];
+
+/// Two vectors of a kind side by side.
+type Two<V> = Pair<V, V>;
+/// Four of them.
+type Many<V> = Two<Two<V>>;
+
+/// Runs a job for a width of packed rows: one of [`WIDTHS`].
 pub(super) fn run_for_width<J: RankJob>(width: usize, job: J) {
     match chosen() {
         Instructions::Any => match width {
             4 => job.run::<Portable>(),
-            8 => job.run::<Pair<Portable, Portable>>(),
-            12 => job.run::<Pair<Portable, Pair<Portable, Portable>>>(),
-            _ => job.run::<Pair<Pair<Portable, Portable>, Pair<Portable, Portable>>>(),
+            8 => job.run::<Two<Portable>>(),
+            12 => job.run::<Pair<Two<Portable>, Portable>>(),
+            16 => job.run::<Many<Portable>>(),
+            24 => job.run::<Pair<Many<Portable>, Two<Portable>>>(),
+            _ => job.run::<Two<Many<Portable>>>(),
         },
         #[cfg(target_arch = "x86_64")]
         // SAFETY: the processor has every feature that the functions enable, as just detected.
         Instructions::Avx2 => unsafe {
             match width {
                 4 => compiled::rank_with_avx2::<J, Wide4>(job),
-                8 => compiled::rank_with_avx2::<J, Pair<Wide4, Wide4>>(job),
-                12 => compiled::rank_with_avx2::<J, Pair<Wide4, Pair<Wide4, Wide4>>>(job),
-                _ => compiled::rank_with_avx2::<J, Pair<Pair<Wide4, Wide4>, Pair<Wide4, Wide4>>>(job),
+                8 => compiled::rank_with_avx2::<J, Two<Wide4>>(job),
+                12 => compiled::rank_with_avx2::<J, Pair<Two<Wide4>, Wide4>>(job),
+                16 => compiled::rank_with_avx2::<J, Many<Wide4>>(job),
+                24 => compiled::rank_with_avx2::<J, Pair<Many<Wide4>, Two<Wide4>>>(job),
+                _ => compiled::rank_with_avx2::<J, Two<Many<Wide4>>>(job),
             }
         },
         #[cfg(target_arch = "x86_64")]
@@ -138,7 +178,21 @@ pub(super) fn run_for_width<J: RankJob>(width: usize, job: J) {
                 4 => compiled::rank_with_avx2::<J, Wide4>(job),
                 8 => compiled::rank_with_avx512::<J, Wide8>(job),
                 12 => compiled::rank_with_avx512::<J, Pair<Wide8, Wide4>>(job),
-                _ => compiled::rank_with_avx512::<J, Pair<Wide8, Wide8>>(job),
+                16 => compiled::rank_with_avx512::<J, Two<Wide8>>(job),
+                24 => compiled::rank_with_avx512::<J, Pair<Two<Wide8>, Wide8>>(job),
+                _ => compiled::rank_with_avx512::<J, Many<Wide8>>(job),
+            }
+        },
+        #[cfg(target_arch = "aarch64")]
+        // SAFETY: the processor has the feature that the functions enable, as just detected.
+        Instructions::Neon => unsafe {
+            match width {
+                4 => compiled::rank_with_neon::<J, Neon4>(job),
+                8 => compiled::rank_with_neon::<J, Two<Neon4>>(job),
+                12 => compiled::rank_with_neon::<J, Pair<Two<Neon4>, Neon4>>(job),
+                16 => compiled::rank_with_neon::<J, Many<Neon4>>(job),
+                24 => compiled::rank_with_neon::<J, Pair<Many<Neon4>, Two<Neon4>>>(job),
+                _ => compiled::rank_with_neon::<J, Two<Many<Neon4>>>(job),
             }
         },
     }
@@ -160,7 +214,9 @@ pub(super) mod limit {
     pub(in crate::kernel) fn with_each(test: impl Fn(Instructions)) {
         #[cfg(target_arch = "x86_64")]
         let all = [Instructions::Any, Instructions::Avx2, Instructions::Avx512];
-        #[cfg(not(target_arch = "x86_64"))]
+        #[cfg(target_arch = "aarch64")]
+        let all = [Instructions::Any, Instructions::Neon];
+        #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
         let all = [Instructions::Any];
         for instructions in all {
             if instructions <= detected() {

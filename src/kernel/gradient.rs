@@ -22,7 +22,7 @@ use std::ops::Range;
 /// Adds a block's entries to the sums behind cost and gradient: with e = X - y, the sum of e^2, of
 /// e u_0 (x) ... (x) u_{D-1}, and for every row of e times the core contracted with the other rows.
 ///
-/// Equals [`naive::gradient`](super::naive::gradient) up to rounding.
+/// Equals [`naive::gradient`](super::naive::gradient) up to rounding. An entry of weight w counts w times.
 ///
 /// # Panics
 ///
@@ -185,9 +185,10 @@ impl<M: Arithmetic> Pass for AnyRank<'_, M> {
             let index = self.block.ids[last].get(entry) as usize;
             let row = factors.row(last, index);
             let residual = dot::<M>(contracted, row) - self.block.values.get(entry);
-            axpy::<M>(residual, contracted, sums.rows[last].row_mut(index));
-            axpy::<M>(residual, row, adjoint);
-            sums.squares += residual * residual;
+            let weighed = self.block.weight(entry) * residual;
+            axpy::<M>(weighed, contracted, sums.rows[last].row_mut(index));
+            axpy::<M>(weighed, row, adjoint);
+            sums.squares += weighed * residual;
         }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! With the contracted core C (r_1 x r_2), the rows u and v of an entry and its residual
 //! e = u^T C v - y: the row of u receives e C v, that of v e C^T u, and the adjoint of C receives
-//! e u v^T.
+//! e u v^T. Where entries have weights, w e takes the place of e, and w e^2 that of e^2.
 //!
 //! Only the residual suffers from cancellation, so it is always in double precision, and so are the
 //! sums that a fibre or a slice keeps in registers. The sums of the rows, which lie in memory and are
@@ -105,8 +105,9 @@ impl<V: Vector, N: Number> Pass<'_, V, N> {
                 let cu = combine_four::<V>(self.matrix, r1, u);
                 let mut ev = [V::load(v[0]), V::load(v[1]), V::load(v[2]), V::load(v[3])];
                 let e = dots(&cu, &ev).sub(Four::new(four_from(values, start))).first(entries - start);
-                self.squares = e.fma(e, self.squares);
-                let scales = N::four(e);
+                let we = columns.weigh(start, e);
+                self.squares = we.fma(e, self.squares);
+                let (scales, e) = (N::four(we), we);
                 let e = e.array();
                 for n in 0..TOGETHER {
                     ev[n] = V::splat(e[n]).mul(ev[n]);
@@ -193,9 +194,9 @@ impl<V: Vector, N: Number> Pass<'_, V, N> {
             let v = self.rows2.four(at2);
             let products = Four::sums([cu.dot(v[0]), cu.dot(v[1]), cu.dot(v[2]), cu.dot(v[3])]);
             let e = products.sub(Four::new(four_from(columns.values, start))).first(count);
-            self.squares = e.fma(e, self.squares);
-            let scales = N::four(e);
-            let e = e.array();
+            let we = columns.weigh(start, e);
+            self.squares = we.fma(e, self.squares);
+            let (scales, e) = (N::four(we), we.array());
             // Two chains, so that the next four wait for two additions, not for four.
             ev[0] = V::splat(e[1]).fma(V::load(v[1]), V::splat(e[0]).fma(V::load(v[0]), ev[0]));
             ev[1] = V::splat(e[3]).fma(V::load(v[3]), V::splat(e[2]).fma(V::load(v[2]), ev[1]));

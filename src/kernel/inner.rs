@@ -5,7 +5,7 @@
 
 use super::dispatch::MAX_RANK;
 use super::rows::Rows;
-use super::vector::Vector;
+use super::vector::{Four, Vector};
 
 /// How many entries are handled together: one load of the matrix serves them all, their dot products
 /// are reduced by one transposition, and the processor has independent chains of additions to work on.
@@ -142,11 +142,16 @@ pub(super) unsafe fn combine_four<V: Vector>(c: &Padded, rank: usize, x: [*const
     // SAFETY: as the caller promises.
     unsafe {
         if 4 * V::REGISTERS <= V::HELD {
-            return combine(c, rank, x);
+            combine(c, rank, x)
+        } else if 2 * V::REGISTERS <= V::HELD {
+            let [first, second] = combine(c, rank, [x[0], x[1]]);
+            let [third, fourth] = combine(c, rank, [x[2], x[3]]);
+            [first, second, third, fourth]
+        } else {
+            let [[first], [second]] = [combine(c, rank, [x[0]]), combine(c, rank, [x[1]])];
+            let [[third], [fourth]] = [combine(c, rank, [x[2]]), combine(c, rank, [x[3]])];
+            [first, second, third, fourth]
         }
-        let [first, second] = combine(c, rank, [x[0], x[1]]);
-        let [third, fourth] = combine(c, rank, [x[2], x[3]]);
-        [first, second, third, fourth]
     }
 }
 
@@ -220,10 +225,24 @@ pub(super) struct Columns<'b> {
     /// Where the rows of the last level begin.
     pub(super) offsets2: &'b [u32],
     pub(super) values: &'b [f64],
+    /// Where entries have weights.
+    pub(super) weights: Option<&'b [f64]>,
     /// Where entries come in fibres, the last entry (exclusive) of each fibre, in the block.
     pub(super) ends: Option<&'b [u16]>,
     /// The number of the first entry in the block.
     pub(super) start: usize,
+}
+
+impl Columns<'_> {
+    /// Numbers of the four entries from `start` on times their weights. (One branch for four, the same
+    /// for all of a block: nothing for entries without weights.)
+    #[inline(always)]
+    pub(super) fn weigh<F: Four>(&self, start: usize, numbers: F) -> F {
+        match self.weights {
+            None => numbers,
+            Some(weights) => numbers.mul(F::new(four_from(weights, start))),
+        }
+    }
 }
 
 /// C^T u for up to [`FIBRES`] fibres from `first` on.

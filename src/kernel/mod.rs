@@ -13,8 +13,8 @@
 //! with the residual e = X - y. Each has a twin in [`naive`] that is the formula, term by term. The
 //! fast ones contract the core level by level along the block's tree (`walk`), so that what entries
 //! share is computed once; the two last levels, where nearly all time goes, have kernels for ranks up
-//! to 16 (`inner`, `gradient_inner`, `step_inner`), which read [`Packed`] rows (`packed`, `rows`), are
-//! written in vectors (`vector`, `x86`) and chosen by the processor's instructions (`dispatch`).
+//! to 32 (`inner`, `gradient_inner`, `step_inner`), which read [`Packed`] rows (`packed`, `rows`), are
+//! written in vectors (`vector`, `x86`, `neon`) and chosen by the processor's instructions (`dispatch`).
 //!
 //! A block's sums depend on the block, the factors and the sums before it, never on threads or on
 //! what a [`Workspace`] was used for.
@@ -26,6 +26,8 @@ mod gradient;
 mod gradient_inner;
 mod inner;
 pub mod naive;
+#[cfg(target_arch = "aarch64")]
+mod neon;
 mod packed;
 mod polynomial;
 mod residual;

@@ -67,10 +67,11 @@ pub fn predict(factors: &FactorsView<'_>, indices: &[u32]) -> f64 {
 /// and to row i_l of every level l, at a_l, e G\[a_0, ...\] times the product of u_m\[a_m\] over all
 /// m but l.
 pub fn gradient(block: &BlockView<'_>, factors: &FactorsView<'_>, sums: &mut GradientSums) {
-    block.for_each(|indices, value| {
-        let residual = predict(factors, indices) - value;
+    block.for_each_weighted(|indices, value, weight| {
+        let plain = predict(factors, indices) - value;
+        let residual = weight * plain;
         let rows = rows_of(factors, indices);
-        sums.squares += residual * residual;
+        sums.squares += residual * plain;
         sums.entries += 1;
         if let &[r0, r1, r2] = factors.ranks() {
             return add_gradient_3(sums, [r0, r1, r2], factors.core(), rows, indices, residual);
@@ -182,7 +183,7 @@ pub fn step(
     direction: &FactorsView<'_>,
     sums: &mut StepSums,
 ) {
-    block.for_each(|indices, value| {
+    block.for_each_weighted(|indices, value, weight| {
         let (rows, changes) = (rows_of(point, indices), rows_of(direction, indices));
         let (prediction, change) = if let &[r0, r1, r2] = point.ranks() {
             changes_3([r0, r1, r2], [point.core(), direction.core()], rows, changes)
@@ -190,9 +191,9 @@ pub fn step(
             changes_any(point, direction, rows, changes)
         };
         let residual = prediction - value;
-        sums.residual_change += residual * change;
-        sums.change_change += change * change;
-        sums.squares += residual * residual;
+        sums.residual_change += weight * residual * change;
+        sums.change_change += weight * change * change;
+        sums.squares += weight * residual * residual;
         sums.entries += 1;
     });
 }
@@ -205,7 +206,7 @@ pub fn line_polynomial(
     direction: &FactorsView<'_>,
     sum: &mut LinePolynomial,
 ) {
-    block.for_each(|indices, value| {
+    block.for_each_weighted(|indices, value, weight| {
         let (rows, changes) = (rows_of(point, indices), rows_of(direction, indices));
         let mut entry = [0.0; MAX_ENTRY];
         entry[0] = -value;
@@ -223,11 +224,13 @@ pub fn line_polynomial(
                 *entry += product;
             }
         });
-        sum.add_square(&entry[..indices.len() + 2]);
+        sum.add_square(&entry[..indices.len() + 2], weight);
     });
 }
 
 /// Twin of [`residual`](super::residual()): adds e^2 and |e|.
 pub fn residual(block: &BlockView<'_>, factors: &FactorsView<'_>, sums: &mut ResidualSums) {
-    block.for_each(|indices, value| sums.add_entry(predict(factors, indices) - value));
+    block.for_each_weighted(|indices, value, weight| {
+        sums.add_entry(predict(factors, indices) - value, weight)
+    });
 }

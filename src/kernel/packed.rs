@@ -5,7 +5,7 @@
 //! return no row straddles a line that it could avoid, none needs a mask, and both levels have the
 //! same width. Levels before the last two are read once per node, from where they are.
 
-use super::dispatch::MAX_RANK;
+use super::dispatch::{MAX_RANK, WIDTHS};
 use super::factors::FactorsView;
 use bytemuck::{Pod, Zeroable};
 use rayon::prelude::*;
@@ -41,8 +41,8 @@ impl Lines {
 pub(super) fn width(ranks: &[usize], dims: &[usize]) -> Option<usize> {
     let rank = ranks.iter().rev().take(2).copied().max().unwrap_or(0);
     let rows = dims.iter().rev().take(2).copied().max().unwrap_or(0);
-    let width = rank.next_multiple_of(4);
-    (rank <= MAX_RANK && rows <= u32::MAX as usize / (2 * MAX_RANK)).then_some(width)
+    let width = WIDTHS.into_iter().find(|&width| rank <= width);
+    width.filter(|_| rows <= u32::MAX as usize / (2 * MAX_RANK))
 }
 
 /// Memory for packed rows, used again from pass to pass.

@@ -43,6 +43,12 @@ impl LinePolynomial {
         self.entries
     }
 
+    /// Sets the polynomial to one of the same order whose coefficients are known.
+    pub fn set(&mut self, coefficients: &[f64], entries: u64) {
+        self.coefficients[..2 * self.order + 3].copy_from_slice(coefficients);
+        self.entries = entries;
+    }
+
     /// The sum of (X(s) - y)^2 at a step s.
     pub fn at(&self, s: f64) -> f64 {
         self.coefficients().iter().rev().fold(0.0, |sum, coefficient| sum * s + coefficient)
@@ -57,12 +63,12 @@ impl LinePolynomial {
         self.entries += other.entries;
     }
 
-    /// Adds the square of an entry's polynomial X(s) - y.
+    /// Adds the square of an entry's polynomial X(s) - y, times its weight.
     #[inline(always)]
-    pub(super) fn add_square(&mut self, entry: &[f64]) {
+    pub(super) fn add_square(&mut self, entry: &[f64], weight: f64) {
         for (i, a) in entry.iter().enumerate() {
             for (sum, b) in self.coefficients[i..].iter_mut().zip(entry) {
-                *sum += a * b;
+                *sum += weight * a * b;
             }
         }
         self.entries += 1;
@@ -156,7 +162,7 @@ impl<M: Arithmetic> Pass for Line<'_, M> {
                 polynomial[k] += dot::<M>(c, u);
                 polynomial[k + 1] += dot::<M>(c, xi);
             }
-            sum.add_square(&polynomial[..=degree]);
+            sum.add_square(&polynomial[..=degree], block.weight(entry));
         }
     }
 

@@ -20,7 +20,7 @@ use std::ops::Range;
 /// For each level, which indices the model has never seen (true); `None` where it knows them all.
 pub type Unseen<'a> = [Option<&'a [bool]>; MAX_ORDER];
 
-/// Adds a block's entries to the sums of e^2 and |e|, e = X - y.
+/// Adds a block's entries to the sums of w e^2 and w |e|, e = X - y.
 ///
 /// Equals [`naive::residual`](super::naive::residual) up to rounding.
 ///
@@ -36,8 +36,8 @@ pub fn residual(
     let factors = packed.factors();
     assert_eq!(block.order, factors.order(), "block and factors have the same order");
     if packed.width() == 0 {
-        return for_each_prediction(block, factors, workspace, |_, value, prediction| {
-            sums.add_entry(prediction - value);
+        return for_each_prediction(block, factors, workspace, |_, value, weight, prediction| {
+            sums.add_entry(prediction - value, weight);
         });
     }
     workspace.contracted.resize(factors.ranks(), 1);
@@ -58,18 +58,18 @@ pub fn residual_of_seen(
     sums: &mut ResidualSums,
     workspace: &mut Workspace,
 ) {
-    for_each_prediction(block, factors, workspace, |indices, value, prediction| {
+    for_each_prediction(block, factors, workspace, |indices, value, weight, prediction| {
         let is_unseen =
             |(&index, flags): (&u32, &Option<&[bool]>)| flags.is_some_and(|flags| flags[index as usize]);
         if indices.iter().zip(unseen).any(is_unseen) {
             sums.unscored += 1;
         } else {
-            sums.add_entry(prediction - value);
+            sums.add_entry(prediction - value, weight);
         }
     });
 }
 
-/// Calls `each(indices, value, prediction)` for every entry in order, the indices in level order,
+/// Calls `each(indices, value, weight, prediction)` for every entry in order, the indices in level order,
 /// with the prediction X = G x_0 u_0 ... x_{D-1} u_{D-1}.
 ///
 /// # Panics
@@ -79,7 +79,7 @@ pub fn for_each_prediction(
     block: &BlockView<'_>,
     factors: &FactorsView<'_>,
     workspace: &mut Workspace,
-    each: impl FnMut(&[u32], f64, f64),
+    each: impl FnMut(&[u32], f64, f64, f64),
 ) {
     assert_eq!(block.order, factors.order(), "block and factors have the same order");
     workspace.contracted.resize(factors.ranks(), 1);
@@ -88,9 +88,10 @@ pub fn for_each_prediction(
 
 impl ResidualSums {
     #[inline(always)]
-    pub(super) fn add_entry(&mut self, residual: f64) {
-        self.squares += residual * residual;
-        self.absolute += residual.abs();
+    pub(crate) fn add_entry(&mut self, residual: f64, weight: f64) {
+        self.squares += weight * (residual * residual);
+        self.absolute += weight * residual.abs();
+        self.weight += weight;
         self.scored += 1;
     }
 }
@@ -103,7 +104,7 @@ struct Each<'t, F> {
     contracted: &'t mut Stack,
 }
 
-impl<F: FnMut(&[u32], f64, f64)> Job for Each<'_, F> {
+impl<F: FnMut(&[u32], f64, f64, f64)> Job for Each<'_, F> {
     #[inline(always)]
     fn run<M: Arithmetic>(self) {
         let depth = self.block.order - 1;
@@ -118,7 +119,7 @@ struct EachPass<'t, F, M> {
     arithmetic: PhantomData<M>,
 }
 
-impl<F: FnMut(&[u32], f64, f64), M: Arithmetic> Pass for EachPass<'_, F, M> {
+impl<F: FnMut(&[u32], f64, f64, f64), M: Arithmetic> Pass for EachPass<'_, F, M> {
     #[inline(always)]
     fn open(&mut self, level: usize, index: usize) {
         self.indices[level] = index as u32;
@@ -136,7 +137,7 @@ impl<F: FnMut(&[u32], f64, f64), M: Arithmetic> Pass for EachPass<'_, F, M> {
             let index = block.ids[last].get(entry);
             self.indices[last] = index;
             let prediction = dot::<M>(contracted, factors.row(last, index as usize));
-            each(&self.indices[..=last], block.values.get(entry), prediction);
+            each(&self.indices[..=last], block.values.get(entry), block.weight(entry), prediction);
         }
     }
 
@@ -264,6 +265,10 @@ impl RankJob for ResidualInner<'_> {
         self.sums.squares += errors.squares.sum();
         self.sums.absolute += errors.absolute.sum();
         self.sums.scored += entries as u64;
+        self.sums.weight += match errors.columns.weights {
+            Some(weights) => weights[..entries].iter().sum(),
+            None => entries as f64,
+        };
     }
 }
 
@@ -283,7 +288,8 @@ impl<V: Vector> Errors<'_, V> {
         // SAFETY: the columns were decoded for these rows.
         let v = unsafe { self.rows2.four(four_from(self.columns.offsets2, start)) };
         let e = predict(v).sub(Four::new(four_from(self.columns.values, start))).first(count);
-        self.squares = e.fma(e, self.squares);
-        self.absolute = self.absolute.add(e.abs());
+        let we = self.columns.weigh(start, e);
+        self.squares = we.fma(e, self.squares);
+        self.absolute = self.absolute.add(we.abs());
     }
 }

@@ -22,7 +22,7 @@ use std::ops::Range;
 /// and L = xi_G x_0 U_0 ... x_{D-1} U_{D-1} + sum over l of G x_0 U_0 ... x_l xi_l ... x_{D-1}
 /// U_{D-1}.
 ///
-/// Equals [`naive::step`](super::naive::step) up to rounding.
+/// Equals [`naive::step`](super::naive::step) up to rounding. An entry of weight w counts w times.
 ///
 /// # Panics
 ///
@@ -149,9 +149,10 @@ impl<M: Arithmetic> Pass for AnyRank<'_, M> {
             let (u, xi) = (point.row(last, index), direction.row(last, index));
             let e = dot::<M>(contracted, u) - self.block.values.get(entry);
             let l = dot::<M>(changed, u) + dot::<M>(contracted, xi);
-            self.sums.residual_change += e * l;
-            self.sums.change_change += l * l;
-            self.sums.squares += e * e;
+            let w = self.block.weight(entry);
+            self.sums.residual_change += w * e * l;
+            self.sums.change_change += w * l * l;
+            self.sums.squares += w * e * e;
         }
     }
 

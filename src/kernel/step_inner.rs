@@ -87,7 +87,7 @@ impl<V: Vector> Line<'_, V> {
                 for n in 0..TOGETHER {
                     changes[n] = ds[n].fma(v[n], s[n].mul(V::load(at[n].add(V::LANES)))).fold();
                 }
-                self.add(e, Four::sums(changes).first(entries - start));
+                self.add(columns, start, e, Four::sums(changes).first(entries - start));
             }
         }
     }
@@ -130,15 +130,16 @@ impl<V: Vector> Line<'_, V> {
                 changes[n] = ds.dot_add(at[n], s.dot(at[n].add(V::LANES)));
             }
             let e = Four::sums(products).sub(Four::new(four_from(columns.values, start)));
-            self.add(e.first(count), Four::sums(changes).first(count));
+            self.add(columns, start, e.first(count), Four::sums(changes).first(count));
         }
     }
 
     #[inline(always)]
-    fn add(&mut self, e: V::Four, l: V::Four) {
-        self.residual_change = e.fma(l, self.residual_change);
-        self.change_change = l.fma(l, self.change_change);
-        self.squares = e.fma(e, self.squares);
+    fn add(&mut self, columns: &Columns<'_>, start: usize, e: V::Four, l: V::Four) {
+        let (we, wl) = (columns.weigh(start, e), columns.weigh(start, l));
+        self.residual_change = we.fma(l, self.residual_change);
+        self.change_change = wl.fma(l, self.change_change);
+        self.squares = we.fma(e, self.squares);
     }
 
     /// s = C^T u and ds = dC^T u + C^T xi_u for several rows.

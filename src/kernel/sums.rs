@@ -274,13 +274,15 @@ impl StepSums {
     }
 }
 
-/// The sums behind MSE, RMSE and MAE, with e = X - y.
+/// The sums behind MSE, RMSE and MAE, with e = X - y and the weights w, 1 where entries have none.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct ResidualSums {
-    /// The sum of e^2.
+    /// The sum of w e^2.
     pub squares: f64,
-    /// The sum of |e|.
+    /// The sum of w |e|.
     pub absolute: f64,
+    /// The sum of w over the entries in the sums.
+    pub weight: f64,
     /// The entries in the sums.
     pub scored: u64,
     /// The entries left out, because the model has never seen one of their indices.
@@ -292,7 +294,18 @@ impl ResidualSums {
     pub fn add(&mut self, other: &ResidualSums) {
         self.squares += other.squares;
         self.absolute += other.absolute;
+        self.weight += other.weight;
         self.scored += other.scored;
         self.unscored += other.unscored;
+    }
+
+    /// The (weighted) mean squared error; `None` where nothing of weight was scored.
+    pub fn mse(&self) -> Option<f64> {
+        (self.weight > 0.0).then(|| self.squares / self.weight)
+    }
+
+    /// The (weighted) mean absolute error, likewise.
+    pub fn mae(&self) -> Option<f64> {
+        (self.weight > 0.0).then(|| self.absolute / self.weight)
     }
 }

@@ -32,6 +32,7 @@ pub struct OwnedBlock {
     codes: Vec<u8>,
     singles: Vec<f32>,
     doubles: Vec<f64>,
+    weights: Vec<f64>,
     kind: ValueKind,
 }
 
@@ -84,6 +85,7 @@ impl OwnedBlock {
             codes: vec![],
             singles: vec![],
             doubles: vec![],
+            weights: vec![],
             kind,
         };
         match kind {
@@ -99,6 +101,12 @@ impl OwnedBlock {
             ValueKind::F64 => block.doubles = values.to_vec(),
         }
         block
+    }
+
+    /// The same block with a weight for every entry.
+    pub fn weighted(mut self, weights: Vec<f64>) -> Self {
+        self.weights = weights;
+        self
     }
 
     /// The view that kernels read.
@@ -117,7 +125,16 @@ impl OwnedBlock {
             ValueKind::F32 => Values::F32(&self.singles),
             ValueKind::F64 => Values::F64(&self.doubles),
         };
-        BlockView { order: self.order, entries: values.len(), flat_from: self.flat_from, ids, ends, values }
+        let weights = (!self.weights.is_empty()).then(|| Values::F64(&self.weights));
+        BlockView {
+            order: self.order,
+            entries: values.len(),
+            flat_from: self.flat_from,
+            ids,
+            ends,
+            values,
+            weights,
+        }
     }
 }
 

@@ -40,6 +40,12 @@ fn make_blocks(
         .collect()
 }
 
+/// A block whose entries have weights, some of them 0.
+fn weigh(block: OwnedBlock, random: &mut Random) -> OwnedBlock {
+    let weights = (0..block.view().entries).map(|_| random.below(9) as f64 / 4.0).collect();
+    block.weighted(weights)
+}
+
 impl Problem {
     fn random(dims: &[usize], ranks: &[usize], flat_from: usize, count: usize, seed: u64) -> Self {
         let mut random = Random(seed);
@@ -47,7 +53,10 @@ impl Problem {
         let kind = KINDS[random.below(3)];
         let short = random.below(2) == 0;
         let per_block = 1 + random.below(2 * entries.len());
-        let blocks = make_blocks(&entries, per_block, flat_from, kind, short, &mut random);
+        let mut blocks = make_blocks(&entries, per_block, flat_from, kind, short, &mut random);
+        if random.below(2) == 0 {
+            blocks = blocks.into_iter().map(|block| weigh(block, &mut random)).collect();
+        }
         Problem::new(dims, ranks, blocks, &mut random)
     }
 
@@ -130,8 +139,8 @@ impl Problem {
         assert_close(&step_sums(&fast_step)[1..], &[naive_ll, naive_ee]);
         assert_eq!(fast_step.entries, naive_step.entries);
         assert_close(
-            &[fast_residual.squares, fast_residual.absolute],
-            &[naive_residual.squares, naive_residual.absolute],
+            &[fast_residual.squares, fast_residual.absolute, fast_residual.weight],
+            &[naive_residual.squares, naive_residual.absolute, naive_residual.weight],
         );
         assert_eq!(fast_residual.scored, naive_residual.scored);
         assert_close(fast_line.coefficients(), naive_line.coefficients());
@@ -168,7 +177,7 @@ fn assert_sums_close(fast: &GradientSums, naive: &GradientSums, tolerance: f64) 
 fn shapes() -> impl Strategy<Value = (Vec<usize>, Vec<usize>, usize, usize, u64)> {
     (2usize..=5).prop_flat_map(|order| {
         // Terms are the product of the ranks: fewer per mode where there are more modes.
-        let rank = 1usize..=[17, 17, 17, 9, 5][order - 1];
+        let rank = 1usize..=[34, 34, 17, 9, 5][order - 1];
         (
             prop::collection::vec(1usize..30, order),
             prop::collection::vec(rank, order),
@@ -199,6 +208,12 @@ fn every_rank_shape_and_instruction_set_equals_naive() {
             }
             Problem::random(&[9, 30], &[rank, rank], 1, 100, rank as u64).check();
             Problem::random(&[6, 9, 8], &[3, rank, 18 - rank], 1 + rank % 2, 90, rank as u64).check();
+        }
+        // Both sides of the wider kernels, and beyond them.
+        for rank in [20, 24, 25, 31, 32, 33] {
+            for (flat_from, ranks) in [(1, [2, rank, rank]), (2, [2, rank, rank]), (2, [3, 2, rank])] {
+                Problem::random(&[5, 34, 40], &ranks, flat_from, 120, rank as u64).check();
+            }
         }
     });
 }
@@ -371,14 +386,14 @@ fn entries_with_unseen_indices_are_counted_not_scored() {
         let mut entries = vec![];
         block.for_each(|i, value| entries.push((i.to_vec(), value)));
         let mut seen = entries.iter();
-        for_each_prediction(block, &point, &mut workspace, |indices, value, prediction| {
+        for_each_prediction(block, &point, &mut workspace, |indices, value, _, prediction| {
             assert_eq!(seen.next(), Some(&(indices.to_vec(), value)));
             let direct = naive::predict(&point, indices);
             assert!((prediction - direct).abs() < 1e-13, "{prediction} {direct}");
             if unseen_1[indices[1] as usize] || unseen_2[indices[2] as usize] {
                 expected.unscored += 1;
             } else {
-                expected.add_entry(direct - value);
+                expected.add_entry(direct - value, 1.0);
             }
         });
         assert_eq!(seen.next(), None);

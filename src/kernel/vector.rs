@@ -2,13 +2,14 @@
 //!
 //! A [`Vector`] is a whole packed row: four numbers, eight, or a [`Pair`] of vectors side by side. So
 //! a kernel is compiled once per width that a processor's registers suggest (four for AVX2), not
-//! once per rank. Here are the portable vectors; `x86` has those of AVX2 and AVX-512.
+//! once per rank. Here are the portable vectors; `x86` has those of AVX2 and AVX-512, `neon`
+//! those of ARM.
 
 #![allow(unsafe_code)]
 
 /// A row of `LANES` numbers in registers.
 ///
-/// The methods of the `x86` vectors need the instructions of their name. Only `dispatch` names those
+/// The methods of the `x86` and `neon` vectors need the instructions of their name. Only `dispatch` names those
 /// types, in functions compiled for the instructions and entered where they were detected.
 pub(super) trait Vector: Copy {
     /// How many numbers; a multiple of four, at most [`MAX_RANK`](super::dispatch::MAX_RANK).
@@ -182,15 +183,15 @@ impl<A: Vector, B: Vector> Single for SinglePair<A, B> {
     }
 }
 
-/// Four numbers for any processor; on ARM the compiler makes pairs of NEON vectors of them.
+/// Four numbers for any processor.
 #[derive(Clone, Copy)]
 pub(super) struct Portable<T = f64>([T; 4]);
 
 impl Vector for Portable {
     const LANES: usize = 4;
-    // Pairs of numbers, in 16 registers with SSE and 32 with NEON.
+    // Pairs of numbers, in 16 registers with SSE.
     const REGISTERS: usize = 2;
-    const HELD: usize = if cfg!(target_arch = "aarch64") { 24 } else { 12 };
+    const HELD: usize = 12;
     type Four = Self;
     type Single = Portable<f32>;
 
@@ -218,11 +219,7 @@ impl Vector for Portable {
         let mut sums = c.0;
         for n in 0..4 {
             // Without the instruction, `mul_add` would be a call of a slow function.
-            sums[n] = if cfg!(target_arch = "aarch64") {
-                self.0[n].mul_add(b.0[n], sums[n])
-            } else {
-                self.0[n] * b.0[n] + sums[n]
-            };
+            sums[n] += self.0[n] * b.0[n];
         }
         Portable(sums)
     }
@@ -256,11 +253,7 @@ impl Single for Portable<f32> {
     fn fma(self, b: Self, c: Self) -> Self {
         let mut sums = c.0;
         for n in 0..4 {
-            sums[n] = if cfg!(target_arch = "aarch64") {
-                self.0[n].mul_add(b.0[n], sums[n])
-            } else {
-                self.0[n] * b.0[n] + sums[n]
-            };
+            sums[n] += self.0[n] * b.0[n];
         }
         Portable(sums)
     }

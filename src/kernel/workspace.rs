@@ -102,6 +102,8 @@ pub(super) struct Decoded {
     entries: Range<usize>,
     offsets: [Vec<u32>; 2],
     values: Vec<f64>,
+    /// Where entries have weights, as many as values.
+    weights: Vec<f64>,
     /// What a code stands for: for every u8, so that no code needs a check.
     table: [f64; 256],
     stride: u32,
@@ -116,6 +118,7 @@ impl Default for Decoded {
             entries: 0..0,
             offsets: [vec![], vec![]],
             values: vec![],
+            weights: vec![],
             table: [0.0; 256],
             stride: 0,
             counts: [0; 2],
@@ -155,6 +158,7 @@ impl Decoded {
             offsets1: &offsets1[node..node + nodes.len() + TOGETHER],
             offsets2: &offsets2[entry..entry + entries.len() + TOGETHER],
             values: &self.values[entry..entry + entries.len() + TOGETHER],
+            weights: block.weights.is_some().then(|| &self.weights[entry..entry + entries.len() + TOGETHER]),
             ends: in_fibres.then(|| &block.ends[level][nodes]),
             start: entries.start,
         }
@@ -190,8 +194,13 @@ impl Job for Refill<'_> {
     fn run<M: Arithmetic>(self) {
         let Refill { block, decoded } = self;
         let level = block.order - 2;
-        let Decoded { nodes, entries, offsets: [offsets1, offsets2], values, table, stride, counts } =
+        let Decoded { nodes, entries, offsets: [offsets1, offsets2], values, weights, table, stride, counts } =
             decoded;
+        if let Some(from) = block.weights {
+            weights.clear();
+            weights.extend(entries.clone().map(|entry| from.get(entry)));
+            weights.extend([0.0; TOGETHER]);
+        }
         copy_offsets(&block.ids[level], nodes.clone(), *stride, counts[0], offsets1);
         copy_offsets(&block.ids[level + 1], entries.clone(), *stride, counts[1], offsets2);
         values.resize(values.len().max(entries.len() + TOGETHER), 0.0);

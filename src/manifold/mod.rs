@@ -32,6 +32,7 @@
 
 mod core_tensor;
 mod coupled;
+mod divided;
 mod embedded;
 mod frame;
 mod geometry;
@@ -49,7 +50,9 @@ pub use embedded::Embedded;
 pub use frame::Frame;
 pub use geometry::{Euclidean, GUARD, Geometry, Preconditioned};
 pub use point::{Point, Tangent};
-pub use random::{Dependent, Distribution, orthonormalize, random_ambient, random_point, random_rotations};
+pub use random::{
+    Dependent, Distribution, orthonormalize, random_ambient, random_point, random_point_on, random_rotations,
+};
 pub use retraction::{StepTooLong, retract, retract_absorbing};
 pub use rows::{CHUNK_ROWS, Rows};
 pub use square::Square;

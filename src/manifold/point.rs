@@ -3,6 +3,7 @@
 use super::core_tensor::Core;
 use super::rows::Rows;
 use super::square::Square;
+use crate::reduce::Team;
 
 /// A point x = (U_1, ..., U_D, G): it stands for the tensor G x_1 U_1 x_2 ... x_D U_D.
 ///
@@ -29,6 +30,22 @@ impl Point {
     /// The point of zeros: room for a result, not a point of the manifold.
     pub fn zeros(dims: &[usize], ranks: &[usize]) -> Self {
         Point { factors: zero_factors(dims, ranks), core: Core::zeros(ranks) }
+    }
+
+    /// The same of a point's shape, its rows divided as that one's are.
+    pub fn zeros_like(point: &Point) -> Self {
+        Point { factors: zeros_like(point), core: Core::zeros(point.ranks()) }
+    }
+
+    /// The rows that a member of a team owns, out of all of them.
+    pub fn divided(mut self, team: Team) -> Self {
+        self.factors = self.factors.into_iter().map(|rows| rows.divided(team)).collect();
+        self
+    }
+
+    /// Who has the rows: this process alone, or several, each some.
+    pub fn team(&self) -> Team {
+        self.factors.first().map_or(Team::alone(), Rows::team)
     }
 
     /// The number D of modes.
@@ -93,7 +110,7 @@ impl Tangent {
 
     /// The zero vector of a point's shape.
     pub fn zeros_like(point: &Point) -> Self {
-        Tangent::zeros(&point.dims(), point.ranks())
+        Tangent { factors: zeros_like(point), core: Core::zeros(point.ranks()) }
     }
 
     /// Sets every number to `value`.
@@ -128,6 +145,10 @@ impl Tangent {
         }
         self.core.axpby(a, &x.core, b);
     }
+}
+
+fn zeros_like(point: &Point) -> Vec<Rows> {
+    point.factors.iter().map(|rows| rows.zeros_like(rows.rank())).collect()
 }
 
 fn zero_factors(dims: &[usize], ranks: &[usize]) -> Vec<Rows> {

@@ -7,6 +7,7 @@ use super::core_tensor::Core;
 use super::point::{Point, Tangent};
 use super::rows::Rows;
 use super::square::Square;
+use crate::reduce::Team;
 
 /// How the numbers of a random point are drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -42,14 +43,29 @@ impl Distribution {
 ///
 /// If a rank is 0 or above its dimension.
 pub fn random_point(dims: &[usize], ranks: &[usize], distribution: Distribution, seed: u64) -> Point {
+    random_point_on(Team::alone(), dims, ranks, distribution, seed)
+}
+
+/// The same point, its rows divided among a team.
+///
+/// # Panics
+///
+/// If a rank is 0 or above its dimension.
+pub fn random_point_on(
+    team: Team,
+    dims: &[usize],
+    ranks: &[usize],
+    distribution: Distribution,
+    seed: u64,
+) -> Point {
     let mut rng = Pcg64::seed_from_u64(seed);
-    let mut draw = |size: usize| -> Vec<f64> { (0..size).map(|_| distribution.draw(&mut rng)).collect() };
     let mut factors = Vec::with_capacity(dims.len());
     for (&n, &r) in dims.iter().zip(ranks) {
         assert!(r >= 1 && r <= n, "a rank is between 1 and the dimension");
-        factors.push(Rows::from_vec(n, r, draw(n * r)));
+        factors.push(Rows::generate(team, n, r, || distribution.draw(&mut rng)));
     }
-    let mut core = Core::from_vec(ranks, draw(ranks.iter().product()));
+    let size = ranks.iter().product();
+    let mut core = Core::from_vec(ranks, (0..size).map(|_| distribution.draw(&mut rng)).collect());
     for (mode, factor) in factors.iter_mut().enumerate() {
         let upper = orthonormalize(factor).expect("random columns are independent");
         core = core.mode_product(mode, &upper);

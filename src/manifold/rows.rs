@@ -1,33 +1,63 @@
 //! A tall factor: n rows of r numbers, and the few operations that pass over all of them.
 //!
 //! Every sum over rows is taken over fixed chunks of [`CHUNK_ROWS`] rows, each summed in order,
-//! and the chunks' sums are added in order: the same bits for any number of threads.
+//! and the chunks' sums are added in order: the same bits for any number of threads, and of
+//! processes, each of which may own some of the chunks.
 
 use faer::linalg::matmul::matmul;
 use faer::{Accum, MatMut, MatRef, Par};
 use rayon::prelude::*;
 
 use super::square::Square;
-
 /// Rows per chunk of a parallel pass. A constant of the results, not of the machine: another
 /// value gives other roundings.
-pub const CHUNK_ROWS: usize = 4096;
+pub use crate::reduce::CHUNK_ROWS;
+use crate::reduce::Team;
+use std::ops::Range;
 
 /// Rows per product of a tall with a small matrix: they and their copy stay in the first cache.
 const TILE_ROWS: usize = 256;
 
-/// A tall matrix of n rows and r columns, row-major: row i is `data[i * r..(i + 1) * r]`.
+/// A tall matrix of n rows and r columns, row-major.
+///
+/// With several processes each may hold only the rows that it owns, [`own`](Self::own): every
+/// operation is then done by all of them, each on its rows, and sums are those over all rows.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rows {
-    rows: usize,
-    rank: usize,
-    data: Vec<f64>,
+    pub(super) rows: usize,
+    pub(super) rank: usize,
+    /// The row that the numbers begin with.
+    pub(super) first: usize,
+    pub(super) data: Vec<f64>,
+    /// Who has the other rows; this process alone, where it has them all.
+    pub(super) team: Team,
 }
 
 impl Rows {
     /// n rows of r zeros.
     pub fn zeros(rows: usize, rank: usize) -> Self {
-        Rows { rows, rank, data: vec![0.0; rows * rank] }
+        Rows::zeros_on(Team::alone(), rows, rank)
+    }
+
+    /// n rows of r zeros, divided among a team.
+    pub fn zeros_on(team: Team, rows: usize, rank: usize) -> Self {
+        let own = team.own_rows(rows);
+        Rows { rows, rank, first: own.start, data: vec![0.0; own.len() * rank], team }
+    }
+
+    /// Zeros of the same rows with another rank.
+    pub fn zeros_like(&self, rank: usize) -> Self {
+        Rows::zeros_on(self.team, self.rows, rank)
+    }
+
+    /// Who has the rows.
+    pub fn team(&self) -> Team {
+        self.team
+    }
+
+    /// The rows that this process has: all of them where it is alone.
+    pub fn own(&self) -> Range<usize> {
+        self.first..self.first + self.data.len() / self.rank
     }
 
     /// A factor of row-major numbers.
@@ -38,7 +68,7 @@ impl Rows {
     pub fn from_vec(rows: usize, rank: usize, data: Vec<f64>) -> Self {
         assert!(rank > 0, "a rank is at least 1");
         assert_eq!(data.len(), rows * rank, "rows times rank numbers");
-        Rows { rows, rank, data }
+        Rows { rows, rank, first: 0, data, team: Team::alone() }
     }
 
     /// The number n of rows.
@@ -51,29 +81,30 @@ impl Rows {
         self.rank
     }
 
-    /// Row i.
+    /// Row i, one of the own.
     #[inline]
     pub fn row(&self, i: usize) -> &[f64] {
-        &self.data[i * self.rank..(i + 1) * self.rank]
+        &self.data[(i - self.first) * self.rank..(i - self.first + 1) * self.rank]
     }
 
-    /// Row i.
+    /// Row i, one of the own.
     #[inline]
     pub fn row_mut(&mut self, i: usize) -> &mut [f64] {
-        &mut self.data[i * self.rank..(i + 1) * self.rank]
+        let at = (i - self.first) * self.rank;
+        &mut self.data[at..at + self.rank]
     }
 
-    /// All numbers, row-major.
+    /// All numbers of the own rows, row-major.
     pub fn as_slice(&self) -> &[f64] {
         &self.data
     }
 
-    /// All numbers, row-major.
+    /// All numbers of the own rows, row-major.
     pub fn as_mut_slice(&mut self) -> &mut [f64] {
         &mut self.data
     }
 
-    /// All numbers, row-major.
+    /// All numbers of the own rows, row-major.
     pub fn into_vec(self) -> Vec<f64> {
         self.data
     }
@@ -135,7 +166,7 @@ impl Rows {
         } else {
             self.data.par_chunks_mut(size).enumerate().map(run).collect()
         };
-        add_in_order(sums, r)
+        self.add_in_order(sums)
     }
 
     /// self = self * m.
@@ -164,7 +195,9 @@ impl Rows {
     }
 
     fn check(&self, other: &Rows) {
-        assert_eq!((self.rows, self.rank), (other.rows, other.rank), "factors of the same shape");
+        let (own, theirs) =
+            ((self.rows, self.rank, self.data.len()), (other.rows, other.rank, other.data.len()));
+        assert_eq!(own, theirs, "factors of the same shape");
     }
 
     fn each_chunk(&mut self, each: impl Fn(&mut [f64]) + Send + Sync) {
@@ -194,18 +227,21 @@ impl Rows {
         } else {
             self.data.par_chunks(size).enumerate().map(run).collect()
         };
-        add_in_order(sums, self.rank)
+        self.add_in_order(sums)
     }
-}
 
-fn add_in_order(sums: Vec<Vec<f64>>, r: usize) -> Square {
-    let mut total = Square::zeros(r);
-    for sum in sums {
-        for (t, s) in total.as_mut_slice().iter_mut().zip(sum) {
-            *t += s;
-        }
+    /// The sum of all chunks, those of the process with the first rows first.
+    fn add_in_order(&self, sums: Vec<Vec<f64>>) -> Square {
+        let mut total = Square::zeros(self.rank);
+        self.team.chain_of_chunks(self.rows, total.as_mut_slice(), |total| {
+            for sum in sums {
+                for (t, s) in total.iter_mut().zip(sum) {
+                    *t += s;
+                }
+            }
+        });
+        total
     }
-    total
 }
 
 /// a^T b over row-major rows of r numbers.

@@ -1,8 +1,8 @@
 //! What an entry is worth before any interaction: a mean, and how far each index lies from it.
 
+use super::Arrays;
 use crate::error::{Error, Result};
-use crate::storage::{Container, ContainerWriter};
-use serde::de::DeserializeOwned;
+use crate::storage::ContainerWriter;
 use serde::{Deserialize, Serialize};
 
 /// The biases of a model: an entry (i_1, ..., i_D) is worth
@@ -136,21 +136,20 @@ impl BiasAbout {
 }
 
 /// Writes the numbers as arrays `PREFIXbias.0`, ..., `PREFIXbias.first`, `PREFIXbias.time`.
-pub(crate) fn write_biases(writer: &mut ContainerWriter<'_>, prefix: &str, biases: &Biases) -> Result<()> {
+pub(crate) fn write_biases(writer: &mut ContainerWriter<'_>, prefix: &str, biases: &Biases) {
     for (mode, values) in biases.modes.iter().enumerate() {
-        writer.array(format!("{prefix}bias.{mode}"), values)?;
+        writer.array(format!("{prefix}bias.{mode}"), values);
     }
     if let Some(time) = &biases.time {
         let first: Vec<f64> = time.first.iter().map(|&first| f64::from(first)).collect();
-        writer.array(format!("{prefix}bias.first"), &first)?;
-        writer.array(format!("{prefix}bias.time"), &time.values)?;
+        writer.array(format!("{prefix}bias.first"), &first);
+        writer.array(format!("{prefix}bias.time"), &time.values);
     }
-    Ok(())
 }
 
 /// Reads what [`write_biases`] wrote, for a tensor of these dimensions.
-pub(crate) fn read_biases<T: DeserializeOwned>(
-    container: &Container<T>,
+pub(crate) fn read_biases(
+    container: &impl Arrays,
     prefix: &str,
     about: &BiasAbout,
     dims: &[usize],

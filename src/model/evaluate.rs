@@ -5,6 +5,7 @@ use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::kernel::ResidualSums;
 use crate::objective::{Scoring, UnseenRows, score};
+use crate::reduce::Exchange;
 use crate::shard::{Dataset, Split};
 use crate::stream::Stream;
 use std::path::Path;
@@ -16,6 +17,8 @@ pub struct Evaluation {
     pub mse: f64,
     /// The mean absolute error.
     pub mae: f64,
+    /// Whether the means are weighted, by the weights of the dataset's entries.
+    pub weighted: bool,
     /// The entries in these means.
     pub entries: u64,
     /// Of these, the ones scored by biases alone, because an id has no train entries.
@@ -32,11 +35,11 @@ impl Evaluation {
         self.mse.sqrt()
     }
 
-    fn of(sums: &ResidualSums, fallback: u64, outside_bins: u64) -> Self {
-        let scored = sums.scored.max(1) as f64;
+    fn of(sums: &ResidualSums, weighted: bool, fallback: u64, outside_bins: u64) -> Self {
         Evaluation {
-            mse: sums.squares / scored,
-            mae: sums.absolute / scored,
+            mse: sums.mse().unwrap_or(0.0),
+            mae: sums.mae().unwrap_or(0.0),
+            weighted,
             entries: sums.scored,
             fallback,
             unscored: sums.unscored,
@@ -69,8 +72,10 @@ pub fn evaluate_split(model: &Model, dataset: &Dataset, split: Split) -> Result<
     let stream = Stream::open(dataset, split, None)?;
     let scoring =
         Scoring { biases: model.biases.as_ref(), range: model.about.range, held: &model.about.held };
-    let scored = score(&stream, &model.point, &manifest.mode_order, &unseen, &scoring)?;
-    Ok(Evaluation::of(&scored.all, scored.fallback.scored, 0))
+    let dims: Vec<usize> = manifest.level_dims().iter().map(|&dim| dim as usize).collect();
+    let exchange = Exchange::new(&stream, &dims)?;
+    let scored = score(&stream, &exchange, &model.point, &manifest.mode_order, &unseen, &scoring)?;
+    Ok(Evaluation::of(&scored.all, manifest.weights.is_some(), scored.fallback.scored, 0))
 }
 
 /// On the entries of a file with the columns of the model's modes and value.
@@ -89,10 +94,8 @@ pub fn evaluate_file(model: &Model, path: &Path, threads: usize, control: &Contr
         fallback += u64::from(!prediction.known);
         outside += u64::from(row.found.iter().any(|found| matches!(found, Found::Nearest(_))));
         let residual = prediction.value - row.value;
-        sums.squares += residual * residual;
-        sums.absolute += residual.abs();
-        sums.scored += 1;
+        sums.add_entry(residual, 1.0);
         Ok(())
     })?;
-    Ok(Evaluation::of(&sums, fallback, outside))
+    Ok(Evaluation::of(&sums, false, fallback, outside))
 }

@@ -50,13 +50,13 @@ impl Model {
         about.unseen = self.unseen.iter().map(Vec::len).collect();
         about.biases = self.biases.as_ref().map(BiasAbout::of);
         let mut writer = ContainerWriter::create(disk, &directory.join(FILE))?;
-        write_arrays(&mut writer, "", &self.point.factors, &self.point.core)?;
+        write_arrays(&mut writer, "", &self.point.factors, &self.point.core);
         for (mode, indices) in self.unseen.iter().enumerate() {
             let numbers: Vec<f64> = indices.iter().map(|&index| f64::from(index)).collect();
-            writer.array(format!("unseen.{mode}"), &numbers)?;
+            writer.array(format!("unseen.{mode}"), &numbers);
         }
         if let Some(biases) = &self.biases {
-            write_biases(&mut writer, "", biases)?;
+            write_biases(&mut writer, "", biases);
         }
         writer.finish(KIND, &about)
     }

@@ -48,6 +48,9 @@ pub struct ModelAbout {
     pub modes: Vec<Mode>,
     /// The name of the value.
     pub value: String,
+    /// The column of weights that it was fitted with, and that its errors are weighted by.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weights: Option<String>,
     /// The ranks.
     pub rank: Vec<usize>,
     /// The iteration that found it.
@@ -125,7 +128,8 @@ impl Model {
     pub fn write_labels(disk: &dyn Disk, dataset: &Dataset, directory: &Path) -> Result<()> {
         for mode in &dataset.manifest().modes {
             if let ModeKind::Integers { labels } | ModeKind::Text { labels } = &mode.kind {
-                let (from, to) = (dataset.directory().join(&labels.file), directory.join(&labels.file));
+                let (from, to) =
+                    (dataset.labels_directory().join(&labels.file), directory.join(&labels.file));
                 let folder = to.parent().unwrap_or(directory);
                 make_dir(disk, folder)?;
                 let bytes = std::fs::read(&from).context("read", &from)?;
@@ -135,12 +139,14 @@ impl Model {
         Ok(())
     }
 
-    /// Writes a model, replacing the one that is there.
+    /// Writes a model, replacing the one that is there. Of several processes the first writes, the
+    /// others hand it their rows: all must call it, those others with a disk that keeps nothing.
     pub fn write(disk: &dyn Disk, directory: &Path, dataset: &Dataset, fit: &Fit<'_>) -> Result<()> {
         let manifest = dataset.manifest();
         let about = ModelAbout {
             modes: manifest.modes.clone(),
             value: manifest.value.clone(),
+            weights: manifest.weights.as_ref().map(|weights| weights.column.clone()),
             rank: fit.point.ranks().to_vec(),
             iteration: fit.iteration,
             train_mse: fit.train_mse,
@@ -151,16 +157,17 @@ impl Model {
             held: fit.held.to_vec(),
             biases: fit.biases.map(BiasAbout::of),
         };
-        let mut writer = ContainerWriter::create(disk, &directory.join(FILE))?;
-        write_arrays(&mut writer, "", &fit.point.factors, &fit.point.core)?;
+        let team = fit.point.team();
+        let mut writer = team.agree(ContainerWriter::create(disk, &directory.join(FILE)))?;
+        write_arrays(&mut writer, "", &fit.point.factors, &fit.point.core);
         for (mode, indices) in fit.unseen.iter().enumerate() {
             let numbers: Vec<f64> = indices.iter().map(|&index| f64::from(index)).collect();
-            writer.array(format!("unseen.{mode}"), &numbers)?;
+            writer.array(format!("unseen.{mode}"), &numbers);
         }
         if let Some(biases) = fit.biases {
-            write_biases(&mut writer, "", biases)?;
+            write_biases(&mut writer, "", biases);
         }
-        writer.finish(KIND, &about)
+        team.agree(writer.finish(KIND, &about))
     }
 
     /// Reads the model of a run.
@@ -228,21 +235,40 @@ impl Model {
 }
 
 /// Writes factors and core as arrays `PREFIXfactor.0`, ..., `PREFIXcore`.
-pub(crate) fn write_arrays(
-    writer: &mut ContainerWriter<'_>,
-    prefix: &str,
-    factors: &[Rows],
-    core: &Core,
-) -> Result<()> {
+pub(crate) fn write_arrays(writer: &mut ContainerWriter<'_>, prefix: &str, factors: &[Rows], core: &Core) {
     for (mode, rows) in factors.iter().enumerate() {
-        writer.array(format!("{prefix}factor.{mode}"), rows.as_slice())?;
+        let mut array = writer.begin(format!("{prefix}factor.{mode}"));
+        rows.hand_to_first(|numbers| array.append(numbers));
+        array.end();
     }
-    writer.array(format!("{prefix}core"), core.as_slice())
+    writer.array(format!("{prefix}core"), core.as_slice());
+}
+
+/// Where arrays come from: a file, or a process that has it.
+pub(crate) trait Arrays {
+    /// The file.
+    fn path(&self) -> &Path;
+    /// An array of a known length.
+    fn array(&self, name: &str, length: usize) -> Result<Vec<f64>>;
+    /// A factor, of several processes the rows of this one.
+    fn rows(&self, name: &str, rows: usize, rank: usize) -> Result<Rows>;
+}
+
+impl<T: serde::de::DeserializeOwned> Arrays for Container<T> {
+    fn path(&self) -> &Path {
+        Container::path(self)
+    }
+    fn array(&self, name: &str, length: usize) -> Result<Vec<f64>> {
+        Container::array(self, name, length)
+    }
+    fn rows(&self, name: &str, rows: usize, rank: usize) -> Result<Rows> {
+        Ok(Rows::from_vec(rows, rank, Container::array(self, name, rows * rank)?))
+    }
 }
 
 /// Reads what [`write_arrays`] wrote.
-pub(crate) fn read_arrays<T: serde::de::DeserializeOwned>(
-    container: &Container<T>,
+pub(crate) fn read_arrays(
+    arrays: &impl Arrays,
     prefix: &str,
     dims: &[usize],
     ranks: &[usize],
@@ -253,13 +279,12 @@ pub(crate) fn read_arrays<T: serde::de::DeserializeOwned>(
         size.filter(|_| fits && dims.iter().zip(ranks).all(|(n, r)| n.checked_mul(*r).is_some()))
     else {
         let what = format!("the dimensions {dims:?} and ranks {ranks:?} do not go together");
-        return Err(Error::corrupt(container.path(), 0, what));
+        return Err(Error::corrupt(arrays.path(), 0, what));
     };
     let mut factors = Vec::new();
     for (mode, (&dim, &rank)) in dims.iter().zip(ranks).enumerate() {
-        let numbers = container.array(&format!("{prefix}factor.{mode}"), dim * rank)?;
-        factors.push(Rows::from_vec(dim, rank, numbers));
+        factors.push(arrays.rows(&format!("{prefix}factor.{mode}"), dim, rank)?);
     }
-    let core = container.array(&format!("{prefix}core"), size)?;
+    let core = arrays.array(&format!("{prefix}core"), size)?;
     Ok((factors, Core::from_vec(ranks, core)))
 }

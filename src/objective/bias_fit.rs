@@ -2,26 +2,30 @@
 
 use super::streamed::Stored;
 use super::targets::Targets;
+use super::view::View;
 use crate::error::Result;
 use crate::kernel::{self, Workspace};
 use crate::manifold::Point;
 use crate::model::{Biases, TimeBias};
-use crate::reduce::map_lanes;
+use crate::reduce::{Combine, Exchange, Team, map_lanes, own_lanes};
 use crate::shard::{BlockView, Dataset};
 use crate::stream::Stream;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// How often an index occurs in train, and since when: what biases and coordinates are made from.
+/// How much weight an index has in train, and since when it occurs: what biases and coordinates are
+/// made from. Without weights every entry counts 1.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Counts {
-    /// Entries per index, modes in the user's order.
-    pub modes: Vec<Vec<u32>>,
-    /// For a time bias, entries per bucket.
-    pub buckets: Vec<u32>,
+    /// The weight of every index, modes in the user's order.
+    pub modes: Vec<Vec<f64>>,
+    /// For a time bias, that of every bucket.
+    pub buckets: Vec<f64>,
+    /// How many entries make a weight of 1, on average: 1 without weights.
+    pub per_weight: f64,
 }
 
 /// The weight of the prior of each group of biases: sigma^2 / tau^2, the variance within an index
-/// over that between indices, in entries. A bias is the sum of residuals over n + damping.
+/// over that between indices, in entries (of weight 1). A bias is the sum of residuals over n + damping.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Damping {
     /// Per mode; the largest number for a mode whose indices do not differ.
@@ -42,7 +46,8 @@ struct Sums {
     squares: f64,
 }
 
-/// Counts entries in one pass, or two where a time bias needs every id's first entry.
+/// Counts entries, or adds up their weights, in one pass; in two where a time bias needs every id's
+/// first entry.
 pub fn count(
     dataset: &Dataset,
     train: &Stream,
@@ -50,52 +55,139 @@ pub fn count(
 ) -> Result<(Counts, Option<TimeBias>)> {
     let manifest = dataset.manifest();
     let order = &manifest.mode_order;
-    let room = |mode: usize| -> Vec<AtomicU32> {
-        (0..manifest.modes[mode].dim).map(|_| AtomicU32::new(0)).collect()
+    let dims: Vec<usize> = manifest.modes.iter().map(|mode| mode.dim as usize).collect();
+    let per_weight = match &manifest.weights {
+        Some(weights) => (manifest.train.entries - weights.train.zeros) as f64 / weights.train.sum,
+        None => 1.0,
     };
-    let counts: Vec<Vec<AtomicU32>> = order.iter().map(|&mode| room(mode)).collect();
-    let level = |mode: usize| order.iter().position(|&m| m == mode).unwrap_or(0);
-    let time = time.map(|(of, clock)| (of, clock, level(of), level(clock)));
+    let levels = time.map(|(of, clock)| (level_of(order, of), level_of(order, clock)));
     let first: Vec<AtomicU32> = match time {
-        Some((of, ..)) => (0..manifest.modes[of].dim).map(|_| AtomicU32::new(u32::MAX)).collect(),
+        Some((of, _)) => (0..dims[of]).map(|_| AtomicU32::new(u32::MAX)).collect(),
         None => Vec::new(),
     };
-    // Whole numbers: the order of the additions does not matter.
-    map_lanes(train, |lane| {
-        train.for_each(lane, |block| {
-            block.for_each(|indices, _| {
-                for (counts, &index) in counts.iter().zip(indices) {
-                    counts[index as usize].fetch_add(1, Ordering::Relaxed);
-                }
-                if let Some((_, _, of, clock)) = time {
-                    first[indices[of] as usize].fetch_min(indices[clock], Ordering::Relaxed);
-                }
-            });
-            Ok(())
-        })
+    let found = tally(train, order, &dims, None, |block, tally, _| {
+        block.for_each_weighted(|indices, _, weight| {
+            if let Some((of, clock)) = levels.filter(|_| weight > 0.0) {
+                // Whole numbers: the order does not matter.
+                first[indices[of] as usize].fetch_min(indices[clock], Ordering::Relaxed);
+            }
+            tally.add(indices, weight, 0.0);
+        });
     })?;
-    let plain = |counts: Vec<AtomicU32>| counts.into_iter().map(AtomicU32::into_inner).collect::<Vec<u32>>();
-    let mut modes = vec![Vec::new(); order.len()];
-    for (&mode, counts) in order.iter().zip(counts) {
-        modes[mode] = plain(counts);
-    }
-    let Some((of, clock, of_level, clock_level)) = time else {
-        return Ok((Counts { modes, buckets: Vec::new() }, None));
+    let Some((of, clock)) = time else {
+        return Ok((Counts { modes: found.modes, buckets: Vec::new(), per_weight }, None));
     };
-    let values = vec![0.0; TimeBias::buckets(manifest.modes[clock].dim)];
-    let bias = TimeBias { of, clock, first: plain(first), values };
-    let buckets: Vec<AtomicU32> = bias.values.iter().map(|_| AtomicU32::new(0)).collect();
-    map_lanes(train, |lane| {
-        train.for_each(lane, |block| {
-            block.for_each(|indices, _| {
-                if let Some(bucket) = bias.bucket_of(indices[of_level], indices[clock_level]) {
-                    buckets[bucket].fetch_add(1, Ordering::Relaxed);
-                }
-            });
-            Ok(())
-        })
+    let mut first: Vec<u32> = first.into_iter().map(AtomicU32::into_inner).collect();
+    earliest(train.team(), &mut first);
+    let bias = TimeBias { of, clock, first, values: vec![0.0; TimeBias::buckets(manifest.modes[clock].dim)] };
+    let found = tally(train, order, &dims, Some(&bias), |block, tally, _| {
+        block.for_each_weighted(|indices, _, weight| tally.add(indices, weight, 0.0));
     })?;
-    Ok((Counts { modes, buckets: plain(buckets) }, Some(bias)))
+    Ok((Counts { modes: found.modes, buckets: found.time, per_weight }, Some(bias)))
+}
+
+fn level_of(mode_order: &[usize], mode: usize) -> usize {
+    mode_order.iter().position(|&other| other == mode).unwrap_or(0)
+}
+
+/// One lane's sums on their way.
+struct Tally<'a> {
+    /// Of level 0 a lane has its own slices only: the first of them.
+    start: usize,
+    by_level: Vec<Vec<f64>>,
+    /// The time bias with the levels of its two modes.
+    time: Option<(&'a TimeBias, usize, usize)>,
+    by_bucket: Vec<f64>,
+    squares: f64,
+}
+
+impl Tally<'_> {
+    /// Adds a number to the sums of an entry's indices and bucket, and another to the squares.
+    #[inline]
+    fn add(&mut self, indices: &[u32], number: f64, square: f64) {
+        self.squares += square;
+        self.by_level[0][indices[0] as usize - self.start] += number;
+        for level in 1..indices.len() {
+            self.by_level[level][indices[level] as usize] += number;
+        }
+        if let Some((time, of, clock)) = self.time
+            && let Some(bucket) = time.bucket_of(indices[of], indices[clock])
+        {
+            self.by_bucket[bucket] += number;
+        }
+    }
+}
+
+/// What a lane works in.
+#[derive(Default)]
+struct Room {
+    workspace: Workspace,
+    values: Vec<f64>,
+}
+
+/// Adds up numbers per index of every mode and bucket of time, in one pass and in one order: lane
+/// after lane.
+fn tally(
+    train: &Stream,
+    mode_order: &[usize],
+    dims: &[usize],
+    time: Option<&TimeBias>,
+    each: impl Fn(&BlockView<'_>, &mut Tally<'_>, &mut Room) + Sync + Send,
+) -> Result<Sums> {
+    let buckets = time.map_or(0, |time| time.values.len());
+    let time = time.map(|time| (time, level_of(mode_order, time.of), level_of(mode_order, time.clock)));
+    let lanes = own_lanes(train, |lane| {
+        let start = lane.slices.start as usize;
+        let mut by_level: Vec<Vec<f64>> = mode_order[1..].iter().map(|&mode| vec![0.0; dims[mode]]).collect();
+        by_level.insert(0, vec![0.0; (lane.slices.end - lane.slices.start) as usize]);
+        let mut tally = Tally { start, by_level, time, by_bucket: vec![0.0; buckets], squares: 0.0 };
+        let mut room = Room::default();
+        train.for_each(lane, |block| {
+            each(block, &mut tally, &mut room);
+            Ok(())
+        })?;
+        Ok((start, tally.by_level, tally.by_bucket, tally.squares))
+    })?;
+    let mut total = Sums {
+        modes: dims.iter().map(|&dim| vec![0.0; dim]).collect(),
+        time: vec![0.0; buckets],
+        squares: 0.0,
+    };
+    let team = train.team();
+    for (level, &mode) in mode_order.iter().enumerate() {
+        team.chain(&mut total.modes[mode], |offset, to| {
+            for (start, by_level, ..) in &lanes {
+                // Where the lane's numbers lie among all of the mode.
+                let begin = if level == 0 { *start } else { 0 };
+                let (low, high) = (offset.max(begin), (offset + to.len()).min(begin + by_level[level].len()));
+                if low < high {
+                    let from = &by_level[level][low - begin..high - begin];
+                    to[low - offset..high - offset].iter_mut().zip(from).for_each(|(to, from)| *to += from);
+                }
+            }
+        });
+    }
+    team.chain(&mut total.time, |offset, to| {
+        for (_, _, by_bucket, _) in &lanes {
+            to.iter_mut().zip(&by_bucket[offset..]).for_each(|(to, from)| *to += from);
+        }
+    });
+    let mut squares = [0.0];
+    team.chain(&mut squares, |_, to| lanes.iter().for_each(|lane| to[0] += lane.3));
+    total.squares = squares[0];
+    Ok(total)
+}
+
+/// The smallest number of all processes, place by place.
+fn earliest(team: Team, first: &mut [u32]) {
+    if team.is_alone() {
+        return;
+    }
+    for part in first.chunks_mut(1 << 16) {
+        let mut words: Vec<u64> = part.iter().map(|&time| time.into()).collect();
+        team.combine(&mut words, Combine::Min);
+        part.iter_mut().zip(words).for_each(|(time, word)| *time = word as u32);
+    }
 }
 
 /// The biases of the values alone, mode after mode and damped, in a few passes.
@@ -120,19 +212,21 @@ pub fn fit(
     // The mode with the fewest indices first: where one mode lies within another, as every user's
     // few weeks do, what both could explain goes to the one that needs fewer numbers for it.
     let mut modes: Vec<usize> = (0..order).collect();
-    let used = |mode: usize| counts.modes[mode].iter().filter(|&&n| n > 0).count();
+    let used = |mode: usize| counts.modes[mode].iter().filter(|&&n| n > 0.0).count();
     modes.sort_by_key(|&mode| (used(mode), mode));
     for _ in 0..ROUNDS {
         for &mode in &modes {
-            let sums = sums(train, mode_order, None, &biases)?;
-            let (values, counts) = (&mut biases.modes[mode], &counts.modes[mode]);
-            damping.modes[mode] = estimate(values, &sums.modes[mode], counts, sums.squares);
-            step(values, &sums.modes[mode], counts, damping.modes[mode]);
+            let sums = sums(train, None, mode_order, &biases)?;
+            let (values, weights) = (&mut biases.modes[mode], &counts.modes[mode]);
+            damping.modes[mode] =
+                estimate(values, &sums.modes[mode], weights, counts.per_weight, sums.squares);
+            step(values, &sums.modes[mode], weights, damping.modes[mode]);
         }
         if biases.time.is_some() {
-            let sums = sums(train, mode_order, None, &biases)?;
+            let sums = sums(train, None, mode_order, &biases)?;
             if let Some(time) = &mut biases.time {
-                damping.time = estimate(&time.values, &sums.time, &counts.buckets, sums.squares);
+                damping.time =
+                    estimate(&time.values, &sums.time, &counts.buckets, counts.per_weight, sums.squares);
                 step(&mut time.values, &sums.time, &counts.buckets, damping.time);
             }
         }
@@ -144,20 +238,20 @@ pub fn fit(
 /// and the length of the common step is the best one. Two passes, one of them without the tensor.
 pub fn refit(
     train: &Stream,
+    exchange: &Exchange,
     mode_order: &[usize],
     point: &Point,
     counts: &Counts,
     damping: &Damping,
     biases: &mut Biases,
 ) -> Result<()> {
-    let sums = sums(train, mode_order, Some(point), biases)?;
+    let sums = sums(train, Some((point, exchange)), mode_order, biases)?;
     let mut change = Biases { mean: 0.0, ..biases.clone() };
     let (mut along, mut prior) = (0.0, 0.0);
-    let mut take_step = |values: &mut [f64], sums: &[f64], counts: &[u32], damping: f64| {
+    let mut take_step = |values: &mut [f64], sums: &[f64], counts: &[f64], damping: f64| {
         for ((value, sum), &n) in values.iter_mut().zip(sums).zip(counts) {
             let bias = *value;
-            *value =
-                if damping < MOST_DAMPING { (sum - damping * bias) / (f64::from(n) + damping) } else { 0.0 };
+            *value = if damping < MOST_DAMPING { (sum - damping * bias) / (n + damping) } else { 0.0 };
             if damping < MOST_DAMPING {
                 along += *value * (sum - damping * bias);
                 prior += damping * *value * *value;
@@ -188,103 +282,68 @@ pub fn refit(
 }
 
 /// sigma^2 / tau^2 of one group, from what the others leave over: the residuals with the group's own
-/// biases put back.
-fn estimate(biases: &[f64], sums: &[f64], counts: &[u32], squares: f64) -> f64 {
-    let (mut between, mut groups, mut entries, mut total) = (0.0, 0.0, 0.0, squares);
-    for ((bias, sum), &n) in biases.iter().zip(sums).zip(counts).filter(|(_, n)| **n > 0) {
-        let n = f64::from(n);
+/// biases put back. Of weights, what counts beside one another; of `per_weight` of them, entries.
+fn estimate(biases: &[f64], sums: &[f64], weights: &[f64], per_weight: f64, squares: f64) -> f64 {
+    let (mut between, mut groups, mut weight, mut total) = (0.0, 0.0, 0.0, squares);
+    for ((bias, sum), &n) in biases.iter().zip(sums).zip(weights).filter(|(_, n)| **n > 0.0) {
         let own = sum + n * bias;
         total += bias * (sum + own);
         between += own * own / n;
         groups += 1.0;
-        entries += n;
+        weight += n;
     }
-    let within = (total - between).max(0.0) / (entries - groups).max(1.0);
-    let variance = (between - groups * within) / entries.max(1.0);
+    let within = (total - between).max(0.0) / (per_weight * weight - groups).max(1.0);
+    let variance = (between - groups * within) / weight;
     if variance > 0.0 { within / variance } else { f64::MAX }
 }
 
 /// Sets every bias to what its own damped least squares ask for.
-fn step(biases: &mut [f64], sums: &[f64], counts: &[u32], damping: f64) {
+fn step(biases: &mut [f64], sums: &[f64], counts: &[f64], damping: f64) {
     for ((bias, sum), &n) in biases.iter_mut().zip(sums).zip(counts) {
-        *bias = if damping < MOST_DAMPING && n > 0 {
-            (sum + f64::from(n) * *bias) / (f64::from(n) + damping)
-        } else {
-            0.0
-        };
+        *bias = if damping < MOST_DAMPING && n > 0.0 { (sum + n * *bias) / (n + damping) } else { 0.0 };
     }
 }
 
-/// The sums of y - X - biases over the entries of every index. One pass.
-fn sums(train: &Stream, mode_order: &[usize], point: Option<&Point>, biases: &Biases) -> Result<Sums> {
+/// The (weighted) sums of y - X - biases over the entries of every index. One pass.
+fn sums(
+    train: &Stream,
+    point: Option<(&Point, &Exchange)>,
+    mode_order: &[usize],
+    biases: &Biases,
+) -> Result<Sums> {
     let targets = Targets::new(Some(biases), mode_order);
-    let stored = point.map(|point| Stored::new(&point.core, mode_order));
-    let view = stored.as_ref().zip(point).map(|(stored, point)| stored.view(&point.factors, mode_order));
-    let levels = mode_order.len();
-    let time = biases.time.as_ref().map(|time| {
-        let level = |mode: usize| mode_order.iter().position(|&m| m == mode).unwrap_or(0);
-        (time, level(time.of), level(time.clock))
-    });
-    let lanes = map_lanes(train, |lane| {
-        // Of level 0 a lane has its own slices only.
-        let start = lane.slices.start as usize;
-        let mut by_level: Vec<Vec<f64>> =
-            mode_order.iter().map(|&mode| vec![0.0; biases.modes[mode].len()]).collect();
-        by_level[0] = vec![0.0; (lane.slices.end - lane.slices.start) as usize];
-        let mut by_bucket = vec![0.0; time.map_or(0, |(time, ..)| time.values.len())];
-        let mut squares = 0.0;
-        let (mut workspace, mut values) = (Workspace::new(), Vec::new());
-        train.for_each(lane, |block| {
-            let block = targets.view(block, &mut values);
-            let mut each = |indices: &[u32], residual: f64| {
-                squares += residual * residual;
-                by_level[0][indices[0] as usize - start] += residual;
-                for level in 1..levels {
-                    by_level[level][indices[level] as usize] += residual;
-                }
-                if let Some((time, of, clock)) = time
-                    && let Some(bucket) = time.bucket_of(indices[of], indices[clock])
-                {
-                    by_bucket[bucket] += residual;
-                }
-            };
-            match &view {
-                Some(view) => kernel::for_each_prediction(&block, view, &mut workspace, |indices, y, x| {
-                    each(indices, y - x);
-                }),
-                None => block.for_each(|indices, y| each(indices, y)),
-            }
-            Ok(())
-        })?;
-        Ok((start, by_level, by_bucket, squares))
-    })?;
-    let mut total = Sums {
-        modes: biases.modes.iter().map(|values| vec![0.0; values.len()]).collect(),
-        time: vec![0.0; time.map_or(0, |(time, ..)| time.values.len())],
-        squares: 0.0,
-    };
-    for (start, by_level, by_bucket, squares) in lanes {
-        for (level, sums) in by_level.iter().enumerate() {
-            let offset = if level == 0 { start } else { 0 };
-            let to = &mut total.modes[mode_order[level]][offset..];
-            to.iter_mut().zip(sums).for_each(|(to, from)| *to += from);
+    let stored = point.map(|(point, _)| Stored::new(&point.core, mode_order));
+    let mut room = View::default();
+    let rows = point.map(|(point, exchange)| room.of(&point.factors, mode_order, exchange));
+    let view = stored.as_ref().zip(rows).map(|(stored, rows)| stored.view(&rows));
+    let dims: Vec<usize> = biases.modes.iter().map(Vec::len).collect();
+    tally(train, mode_order, &dims, biases.time.as_ref(), |block, tally, Room { workspace, values }| {
+        let block = targets.view(block, values);
+        let mut each = |indices: &[u32], residual: f64, weight: f64| {
+            tally.add(indices, weight * residual, weight * residual * residual);
+        };
+        match &view {
+            Some(view) => kernel::for_each_prediction(&block, view, workspace, |indices, y, w, x| {
+                each(indices, y - x, w);
+            }),
+            None => block.for_each_weighted(|indices, y, w| each(indices, y, w)),
         }
-        total.time.iter_mut().zip(&by_bucket).for_each(|(to, from)| *to += from);
-        total.squares += squares;
-    }
-    Ok(total)
+    })
 }
 
-/// The sum over all entries of the squared sum of their biases.
+/// The (weighted) sum over all entries of the squared sum of their biases.
 fn squared_length(train: &Stream, mode_order: &[usize], biases: &Biases) -> Result<f64> {
     let targets = Targets::new(Some(biases), mode_order);
-    let lanes = map_lanes(train, |lane| {
+    let lanes = map_lanes(train, &0.0, |lane| {
         let (mut sum, mut zeros, mut values) = (0.0, Vec::new(), Vec::new());
         train.for_each(lane, |block| {
             zeros.resize(block.entries.max(zeros.len()), 0.0);
             let bare = BlockView { values: crate::shard::Values::F64(&zeros[..block.entries]), ..*block };
             if let crate::shard::Values::F64(values) = targets.view(&bare, &mut values).values {
-                sum += values.iter().map(|y| y * y).sum::<f64>();
+                sum += match block.weights {
+                    None => values.iter().map(|y| y * y).sum::<f64>(),
+                    Some(weights) => values.iter().enumerate().map(|(n, y)| weights.get(n) * y * y).sum(),
+                };
             }
             Ok(())
         })?;

@@ -1,5 +1,6 @@
 //! Count-smoothed coordinates: rows with many entries weigh more in the norm of the tensor.
 
+use super::bias_fit::Counts;
 use crate::manifold::Rows;
 use rayon::prelude::*;
 
@@ -11,7 +12,7 @@ const FROM_COUNTS: f64 = 0.4;
 ///
 /// U_d = diag(p_d)^(-1/2) V_d,   p_d,i = 0.4 n_i / m + 0.6 / n_d, at least 0.5 / m,
 ///
-/// with n_i entries of m in row i, and n_d rows that have any. The norm of the core is then that of
+/// with n_i entries (or their weight) of m in row i, and n_d rows that have any. The norm of the core is then that of
 /// the tensor over entries drawn with the probabilities p_1,i p_2,j ... instead of uniformly. Rows
 /// without train entries are zero.
 #[derive(Debug, Clone, PartialEq)]
@@ -21,19 +22,19 @@ pub struct Coordinates {
 }
 
 impl Coordinates {
-    /// From the number of train entries of every row.
-    pub fn new(counts: &[Vec<u32>]) -> Self {
-        let scales = counts.iter().map(|counts| {
-            let entries: f64 = counts.iter().map(|&n| f64::from(n)).sum();
-            let rows = counts.iter().filter(|&&n| n > 0).count() as f64;
-            let scale = |&n: &u32| match n {
-                0 => 0.0,
-                n => {
-                    let share = FROM_COUNTS * f64::from(n) / entries + (1.0 - FROM_COUNTS) / rows;
-                    1.0 / share.max(0.5 / entries).sqrt()
+    /// From the number of train entries of every row, or their weight.
+    pub fn new(counts: &Counts) -> Self {
+        let scales = counts.modes.iter().map(|weights| {
+            let weight: f64 = weights.iter().sum();
+            let rows = weights.iter().filter(|&&n| n > 0.0).count() as f64;
+            let scale = |&n: &f64| {
+                if n == 0.0 {
+                    return 0.0;
                 }
+                let share = FROM_COUNTS * n / weight + (1.0 - FROM_COUNTS) / rows;
+                1.0 / share.max(0.5 / (counts.per_weight * weight)).sqrt()
             };
-            counts.iter().map(scale).collect()
+            weights.iter().map(scale).collect()
         });
         Coordinates { scales: scales.collect() }
     }
@@ -52,7 +53,7 @@ impl Coordinates {
     /// rows = diag(p^(-1/2)) rows.
     pub fn scale_in_place(&self, mode: usize, rows: &mut Rows) {
         let rank = rows.rank();
-        let scales = &self.scales[mode];
+        let scales = &self.scales[mode][rows.own()];
         rows.as_mut_slice().par_chunks_mut(4096 * rank).zip(scales.par_chunks(4096)).for_each(
             |(rows, scales)| {
                 for (row, scale) in rows.chunks_exact_mut(rank).zip(scales) {
@@ -65,7 +66,8 @@ impl Coordinates {
     /// rows = diag(p^(1/2)) rows: a model's factor into these coordinates; rows without entries
     /// become zero.
     pub fn unscale_in_place(&self, mode: usize, rows: &mut Rows) {
-        for (index, scale) in self.scales[mode].iter().enumerate() {
+        for index in rows.own() {
+            let scale = &self.scales[mode][index];
             let by = if *scale > 0.0 { 1.0 / scale } else { 0.0 };
             rows.row_mut(index).iter_mut().for_each(|x| *x *= by);
         }
@@ -83,7 +85,11 @@ mod tests {
 
     #[test]
     fn weights_add_up_to_one_and_follow_counts() {
-        let coordinates = Coordinates::new(&[vec![10, 0, 70, 20]]);
+        let coordinates = Coordinates::new(&Counts {
+            modes: vec![vec![10.0, 0.0, 70.0, 20.0]],
+            buckets: Vec::new(),
+            per_weight: 1.0,
+        });
         let p: Vec<f64> =
             coordinates.scales(0).iter().map(|s| if *s > 0.0 { 1.0 / (s * s) } else { 0.0 }).collect();
         assert!((p.iter().sum::<f64>() - 1.0).abs() < 1e-14);

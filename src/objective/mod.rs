@@ -17,10 +17,13 @@ mod regularised;
 mod score;
 mod streamed;
 mod targets;
+mod unseen;
+mod view;
 
 pub use coordinates::Coordinates;
 pub use needs::Needs;
 pub use penalty::{Penalty, PenaltyKind};
 pub use regularised::Regularised;
 pub use score::{Scored, Scoring, score};
-pub use streamed::{Streamed, UnseenRows, residuals};
+pub use streamed::{Streamed, residuals};
+pub use unseen::UnseenRows;

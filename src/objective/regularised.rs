@@ -6,6 +6,7 @@ use super::score::{Scored, Scoring, score};
 use super::streamed::Streamed;
 use crate::error::Result;
 use crate::manifold::{Point, Tangent};
+use crate::reduce::Exchange;
 use crate::solver::{Cost, Objective, StepSums};
 use crate::stream::Stream;
 
@@ -60,14 +61,14 @@ impl Regularised {
     }
 
     /// Errors of a model, in its own factors, on the entries of any stream of the dataset.
-    pub fn score(&self, stream: &Stream, model: &Point) -> Result<Scored> {
-        score(stream, model, self.data.mode_order(), self.data.unseen(), &self.scoring())
+    pub fn score(&self, stream: &Stream, exchange: &Exchange, model: &Point) -> Result<Scored> {
+        score(stream, exchange, model, self.data.mode_order(), self.data.unseen(), &self.scoring())
     }
 
     fn take_room(&mut self, point: &Point) -> (Point, Tangent) {
         let same =
             |(room, _): &(Point, Tangent)| room.dims() == point.dims() && room.ranks() == point.ranks();
-        let fresh = || (Point::zeros(&point.dims(), point.ranks()), Tangent::zeros_like(point));
+        let fresh = || (Point::zeros_like(point), Tangent::zeros_like(point));
         self.room.take().filter(same).unwrap_or_else(fresh)
     }
 
@@ -113,6 +114,25 @@ impl Objective for Regularised {
         Ok(cost)
     }
 
+    fn chunks(&self) -> usize {
+        // A penalty and other coordinates belong to the whole data.
+        let plain = self.coordinates.is_none() && self.penalty.lambda == 0.0 && self.held.is_empty();
+        if plain { self.data.chunks() } else { 1 }
+    }
+
+    fn leading_mode(&self) -> Option<usize> {
+        self.data.leading_mode()
+    }
+
+    fn chunk_cost_and_gradient(
+        &mut self,
+        chunk: usize,
+        point: &Point,
+        partials: &mut Tangent,
+    ) -> Result<Cost> {
+        self.data.chunk_cost_and_gradient(chunk, point, partials)
+    }
+
     fn step_sums(&mut self, point: &Point, direction: &Tangent) -> Result<StepSums> {
         let sums = match self.coordinates.take() {
             None => self.data.step_sums(point, direction)?,
@@ -141,10 +161,10 @@ impl Objective for Regularised {
     }
 
     fn validation(&mut self, point: &Point) -> Result<Option<f64>> {
-        let Some(stream) = self.data.validation_entries() else { return Ok(None) };
+        let Some((stream, exchange)) = self.data.validation_entries() else { return Ok(None) };
         let scored = match &self.coordinates {
-            None => self.score(stream, point)?,
-            Some(_) => self.score(stream, &self.model(point))?,
+            None => self.score(stream, exchange, point)?,
+            Some(_) => self.score(stream, exchange, &self.model(point))?,
         };
         self.last_validation = Some(scored);
         Ok(scored.known_mse())

@@ -1,11 +1,13 @@
 //! How far a whole model, biases and range included, is from the entries of a split.
 
-use super::streamed::{Stored, UnseenRows, residuals};
+use super::streamed::{Stored, residuals};
+use super::unseen::UnseenRows;
+use super::view::View;
 use crate::error::Result;
 use crate::kernel::{self, Packing, ResidualSums, Workspace};
 use crate::manifold::Point;
 use crate::model::Biases;
-use crate::reduce::map_lanes;
+use crate::reduce::{Exchange, Travels, map_lanes};
 use crate::stream::Stream;
 
 /// What is done with the tensor's value before it is compared.
@@ -37,38 +39,52 @@ impl Scored {
     /// The mean squared error over the entries whose indices all occur in train: the same entries
     /// for every model, so that models can be compared. `None` where there are none.
     pub fn known_mse(&self) -> Option<f64> {
-        let entries = self.all.scored - self.fallback.scored;
-        (entries > 0).then(|| (self.all.squares - self.fallback.squares) / entries as f64)
+        let weight = self.all.weight - self.fallback.weight;
+        let known = self.all.scored > self.fallback.scored && weight > 0.0;
+        known.then(|| (self.all.squares - self.fallback.squares) / weight)
     }
 
     /// The mean squared error over all entries that have a prediction.
     pub fn mse(&self) -> Option<f64> {
-        (self.all.scored > 0).then(|| self.all.squares / self.all.scored as f64)
+        self.all.mse()
     }
 }
 
-/// Errors of a model on the entries of a stream. An entry with an index that never occurs in train
+impl Travels for Scored {
+    fn words(&self) -> Vec<u64> {
+        [self.all.words(), self.fallback.words()].concat()
+    }
+    fn set(&mut self, words: &[u64]) {
+        let (all, fallback) = words.split_at(words.len() / 2);
+        self.all.set(all);
+        self.fallback.set(fallback);
+    }
+}
+
+/// Errors of a model on the entries of a stream; `exchange` is the stream's. An entry with an index that never occurs in train
 /// is scored by the biases of its other indices; without biases it is counted as unscored.
 pub fn score(
     stream: &Stream,
+    exchange: &Exchange,
     point: &Point,
     mode_order: &[usize],
     unseen: &UnseenRows,
     scoring: &Scoring<'_>,
 ) -> Result<Scored> {
     if scoring.biases.is_none() && scoring.range.is_none() && !scoring.held.contains(&true) {
-        let all = residuals(stream, point, mode_order, unseen, &mut Packing::new())?;
+        let all = residuals(stream, exchange, point, mode_order, unseen, &mut Packing::new())?;
         return Ok(Scored { all, fallback: ResidualSums::default() });
     }
     let stored = Stored::new(&point.core, mode_order);
-    let view = stored.view(&point.factors, mode_order);
+    let mut room = View::default();
+    let view = stored.view(&room.of(&point.factors, mode_order, exchange));
     let flags = unseen.view();
     let is_held = |mode: usize| scoring.held.get(mode).copied().unwrap_or(false);
-    let lanes = map_lanes(stream, |lane| {
+    let lanes = map_lanes(stream, &Scored::default(), |lane| {
         let (mut sums, mut workspace) = (Scored::default(), Workspace::new());
         let mut indices = [None; crate::MAX_ORDER];
         stream.for_each(lane, |block| {
-            kernel::for_each_prediction(block, &view, &mut workspace, |levels, value, tensor| {
+            kernel::for_each_prediction(block, &view, &mut workspace, |levels, value, weight, tensor| {
                 let mut known = true;
                 for ((&index, &mode), flags) in levels.iter().zip(mode_order).zip(&flags) {
                     let seen = !flags.is_some_and(|flags| flags[index as usize]);
@@ -87,15 +103,9 @@ pub fn score(
                 if let Some((least, most)) = scoring.range {
                     prediction = prediction.clamp(least, most);
                 }
-                let one = ResidualSums {
-                    squares: (prediction - value) * (prediction - value),
-                    absolute: (prediction - value).abs(),
-                    scored: 1,
-                    unscored: 0,
-                };
-                sums.all.add(&one);
+                sums.all.add_entry(prediction - value, weight);
                 if !known {
-                    sums.fallback.add(&one);
+                    sums.fallback.add_entry(prediction - value, weight);
                 }
             });
             Ok(())

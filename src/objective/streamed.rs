@@ -2,81 +2,44 @@
 
 use super::needs::{Needs, in_levels};
 use super::targets::Targets;
+use super::unseen::UnseenRows;
+use super::view::View;
 use crate::budget::{Budget, Reservation};
 use crate::error::{Error, Result};
 use crate::kernel::{
-    self, FactorsView, GradientSums, LinePolynomial, Packing, Precision, ResidualSums, Unseen, Workspace,
+    self, FactorsView, GradientSums, LinePolynomial, Packing, Precision, ResidualSums, Workspace,
 };
 use crate::manifold::{Core, Point, Rows, Tangent};
 use crate::model::Biases;
-use crate::reduce::{Buffers, map_lanes};
+use crate::reduce::{Buffers, Combine, Exchange, Team, map_lanes};
 use crate::shard::{Dataset, Split};
 use crate::solver::{Cost, Objective, StepSums};
-use crate::stream::{Access, Stream};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::stream::{Access, Share, Stream};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-/// The mean squared residual over the train entries of a dataset, streamed.
+/// The mean squared residual over the train entries of a dataset, streamed; where these have weights w,
+/// the weighted mean: sum of w e^2 / sum of w.
 pub struct Streamed {
     train: Stream,
+    /// The train entries in parts, where steps are made from a part of them.
+    chunks: Vec<Stream>,
     validation: Option<Stream>,
+    /// What travels between processes for passes over either.
+    exchange: Exchange,
+    validation_exchange: Option<Exchange>,
+    views: [View; 2],
     mode_order: Vec<usize>,
     buffers: Buffers,
     packing: Packing,
     unseen: UnseenRows,
     biases: Option<Biases>,
+    /// The sum of the weights of the train entries: their number where they have none.
+    weight: f64,
     precision: Precision,
     /// The wall time of passes over the train entries since it was last asked for.
     pass_nanos: AtomicU64,
     _memory: Reservation,
-}
-
-/// The rows of each level that have no train entry.
-#[derive(Debug, Clone, Default)]
-pub struct UnseenRows {
-    levels: Vec<Option<Vec<bool>>>,
-}
-
-impl UnseenRows {
-    /// Finds them by a look at the ids of all train blocks; none where the manifest says so.
-    pub fn of(dataset: &Dataset, train: &Stream) -> Result<Self> {
-        let manifest = dataset.manifest();
-        let mut levels: Vec<Option<Vec<AtomicBool>>> = Vec::new();
-        for &mode in &manifest.mode_order {
-            let mode = &manifest.modes[mode];
-            let missing = mode.statistics.in_train < u64::from(mode.dim);
-            levels.push(missing.then(|| (0..mode.dim).map(|_| AtomicBool::new(true)).collect()));
-        }
-        if levels.iter().any(Option::is_some) {
-            map_lanes(train, |lane| {
-                train.for_each(lane, |block| {
-                    for (flags, ids) in levels.iter().zip(&block.ids) {
-                        if let Some(flags) = flags {
-                            (0..ids.len())
-                                .for_each(|n| flags[ids.get(n) as usize].store(false, Ordering::Relaxed));
-                        }
-                    }
-                    Ok(())
-                })
-            })?;
-        }
-        let plain = |flags: Vec<AtomicBool>| flags.into_iter().map(AtomicBool::into_inner).collect();
-        Ok(UnseenRows { levels: levels.into_iter().map(|flags| flags.map(plain)).collect() })
-    }
-
-    pub(super) fn view(&self) -> Unseen<'_> {
-        let mut view: Unseen<'_> = [None; crate::MAX_ORDER];
-        for (view, flags) in view.iter_mut().zip(&self.levels) {
-            *view = flags.as_deref();
-        }
-        view
-    }
-
-    /// The indices of a level that are unseen, ascending.
-    pub fn indices(&self, level: usize) -> Vec<u32> {
-        let flags = self.levels[level].as_deref().unwrap_or(&[]);
-        flags.iter().zip(0..).filter(|(unseen, _)| **unseen).map(|(_, index)| index).collect()
-    }
 }
 
 /// Factors in storage order, with the core's axes permuted to match.
@@ -90,9 +53,8 @@ impl Stored {
         Stored { ranks: order.iter().map(|&mode| core.ranks()[mode]).collect(), core: permute(core, order) }
     }
 
-    pub(super) fn view<'a>(&'a self, factors: &'a [Rows], order: &[usize]) -> FactorsView<'a> {
-        let rows: Vec<&[f64]> = order.iter().map(|&mode| factors[mode].as_slice()).collect();
-        FactorsView::new(&self.ranks, &rows, &self.core)
+    pub(super) fn view<'a>(&'a self, rows: &[&'a [f64]]) -> FactorsView<'a> {
+        FactorsView::new(&self.ranks, rows, &self.core)
     }
 }
 
@@ -133,48 +95,80 @@ impl Streamed {
         budget: &Budget,
         access: Option<Access>,
     ) -> Result<Self> {
-        Self::open_for(dataset, ranks, precision, budget, access, |needs| needs)
+        Self::open_for(dataset, ranks, precision, budget, access, Share::default(), |needs| needs)
     }
 
-    /// The same where more than the plain method's memory is needed.
+    /// The same as one of several processes, and where more than the plain method's memory is needed.
     pub fn open_for(
         dataset: &Dataset,
         ranks: &[usize],
         precision: Precision,
         budget: &Budget,
         access: Option<Access>,
+        share: Share,
         change: impl FnOnce(Needs) -> Needs,
     ) -> Result<Self> {
         let manifest = dataset.manifest();
-        let train = Stream::open(dataset, Split::Train, access)?;
+        let team = share.team;
+        let open = |split| Stream::open_share(dataset, split, access, share);
+        let train = open(Split::Train)?;
         let validation = match manifest.validation.entries {
             0 => None,
-            _ => Some(Stream::open(dataset, Split::Validation, access)?),
+            _ => Some(open(Split::Validation)?),
         };
         let threads = rayon::current_num_threads();
-        let needs = change(Needs::of(dataset, ranks, precision, Some(train.access()), threads));
-        let buffers = needs.buffers(budget.total())?;
-        let memory = budget.reserve(needs.total(buffers), "the run")?;
+        let (lanes, access) = (share.lanes, Some(train.access()));
+        let needs = Needs::of_several(manifest, ranks, precision, access, threads, lanes, team.size());
+        let needs = change(needs);
+        let buffers = needs.buffers(budget.total());
+        let reserved =
+            buffers.and_then(|buffers| Ok((buffers, budget.reserve(needs.total(buffers), "the run")?)));
+        let (buffers, memory) = team.agree(reserved)?;
         let mode_order = manifest.mode_order.clone();
         let (dims, stored) = in_levels(dataset, ranks);
         let unseen = UnseenRows::of(dataset, &train)?;
+        let exchange = Exchange::new(&train, &dims)?;
+        let validation_exchange = match &validation {
+            Some(stream) => Some(Exchange::new(stream, &dims)?),
+            None => None,
+        };
         Ok(Streamed {
             train,
+            chunks: Vec::new(),
             validation,
+            exchange,
+            validation_exchange,
+            views: Default::default(),
             mode_order,
             buffers: Buffers::new(buffers as usize, &dims, &stored, precision),
             packing: Packing::new(),
             unseen,
             biases: None,
+            weight: manifest.weight(Split::Train),
             precision,
             pass_nanos: AtomicU64::new(0),
             _memory: memory,
         })
     }
 
+    /// Cuts the train entries into chunks, for steps from a part of them.
+    pub fn cut(&mut self, chunks: usize) {
+        self.chunks = self.train.parts(chunks);
+    }
+
     /// The train entries.
     pub fn train(&self) -> &Stream {
         &self.train
+    }
+
+    /// What travels between processes in a pass over them.
+    pub fn exchange(&self) -> &Exchange {
+        &self.exchange
+    }
+
+    /// The processes that go through the entries together.
+    pub fn team(&self) -> Team {
+        self.train.team()
     }
 
     /// The wall time of gradient and step passes since this was last asked for, in seconds: what
@@ -193,9 +187,9 @@ impl Streamed {
         &self.unseen
     }
 
-    /// The validation entries, where there are any.
-    pub(super) fn validation_entries(&self) -> Option<&Stream> {
-        self.validation.as_ref()
+    /// The validation entries, where there are any, and what travels for a look at them.
+    pub(super) fn validation_entries(&self) -> Option<(&Stream, &Exchange)> {
+        self.validation.as_ref().zip(self.validation_exchange.as_ref())
     }
 
     /// Level l belongs to mode `mode_order()[l]`.
@@ -221,35 +215,80 @@ impl Streamed {
 
     /// The factor c that minimises the sum of (c X - y)^2 over a sample of the train entries.
     pub fn least_squares_scale(&self, point: &Point) -> Result<f64> {
+        /// Blocks of the sample.
+        const BLOCKS: usize = 16;
         let stored = Stored::new(&point.core, &self.mode_order);
-        let view = stored.view(&point.factors, &self.mode_order);
+        let mut room = View::default();
+        let view = stored.view(&room.of(&point.factors, &self.mode_order, &self.exchange));
         let mut workspace = Workspace::new();
-        let (mut along, mut squares) = (0.0, 0.0);
-        self.train.for_each_sampled(16, |block| {
-            kernel::for_each_prediction(block, &view, &mut workspace, |_, value, prediction| {
-                along += prediction * value;
-                squares += prediction * prediction;
+        // Per block, so that it does not matter which process has it.
+        let mut sums = [0.0; 2 * BLOCKS];
+        let read = self.train.for_each_sampled(BLOCKS, |sample, block| {
+            kernel::for_each_prediction(block, &view, &mut workspace, |_, value, weight, prediction| {
+                sums[2 * sample] += weight * prediction * value;
+                sums[2 * sample + 1] += weight * prediction * prediction;
             });
             Ok(())
-        })?;
-        let scale = along / squares;
+        });
+        self.team().agree(read)?;
+        self.team().combine(bytemuck::cast_slice_mut(&mut sums), Combine::Or);
+        let sum = |which: usize| sums.iter().skip(which).step_by(2).sum::<f64>();
+        let scale = sum(0) / sum(1);
         Ok(if scale.is_finite() && scale != 0.0 { scale } else { 1.0 })
+    }
+
+    /// Cost and partials of all train entries, or the share of a chunk in them.
+    fn gradient_of(&mut self, chunk: Option<usize>, point: &Point, partials: &mut Tangent) -> Result<Cost> {
+        let begun = Instant::now();
+        let stored = Stored::new(&point.core, &self.mode_order);
+        let rows = self.views[0].of(&point.factors, &self.mode_order, &self.exchange);
+        let packed = self.packing.point(stored.view(&rows));
+        let stream = chunk.map_or(&self.train, |chunk| &self.chunks[chunk]);
+        let mut core = vec![0.0; stored.core.len()];
+        // Level l of the sums is mode_order[l] of the tangent.
+        let mut by_mode: Vec<Option<&mut Rows>> = partials.factors.iter_mut().map(Some).collect();
+        let mut rows: Vec<&mut Rows> =
+            self.mode_order.iter().filter_map(|&mode| by_mode[mode].take()).collect();
+        let targets = Targets::new(self.biases.as_ref(), &self.mode_order);
+        let squares = self.buffers.sum(
+            stream,
+            &self.exchange,
+            &mut rows,
+            &mut core,
+            |lane, sums: &mut GradientSums| {
+                let (mut workspace, mut values) = (Workspace::new(), Vec::new());
+                stream.for_each(lane, |block| {
+                    kernel::gradient(&targets.view(block, &mut values), &packed, sums, &mut workspace);
+                    Ok(())
+                })
+            },
+        )?;
+        let entries = self.weight;
+        let ranks = point.core.ranks().to_vec();
+        for_each_position(&ranks, &self.mode_order, |natural, stored| {
+            partials.core.as_mut_slice()[natural] = core[stored];
+        });
+        partials.scale(2.0 / entries);
+        self.count_pass(begun);
+        Ok(Cost::plain(squares / entries))
     }
 }
 
 /// Errors of a model on the entries of a stream; entries with an unseen row are only counted.
 pub fn residuals(
     stream: &Stream,
+    exchange: &Exchange,
     point: &Point,
     mode_order: &[usize],
     unseen: &UnseenRows,
     packing: &mut Packing,
 ) -> Result<ResidualSums> {
     let stored = Stored::new(&point.core, mode_order);
-    let packed = packing.point(stored.view(&point.factors, mode_order));
+    let mut room = View::default();
+    let packed = packing.point(stored.view(&room.of(&point.factors, mode_order, exchange)));
     let flags = unseen.view();
     let all_seen = flags.iter().all(Option::is_none);
-    let lanes = map_lanes(stream, |lane| {
+    let lanes = map_lanes(stream, &ResidualSums::default(), |lane| {
         let (mut sums, mut workspace) = (ResidualSums::default(), Workspace::new());
         stream.for_each(lane, |block| {
             if all_seen {
@@ -270,41 +309,36 @@ impl Objective for Streamed {
     type Error = Error;
 
     fn cost_and_gradient(&mut self, point: &Point, partials: &mut Tangent) -> Result<Cost> {
-        let begun = Instant::now();
-        let stored = Stored::new(&point.core, &self.mode_order);
-        let packed = self.packing.point(stored.view(&point.factors, &self.mode_order));
-        let stream = &self.train;
-        let mut core = vec![0.0; stored.core.len()];
-        // Level l of the sums is mode_order[l] of the tangent.
-        let mut by_mode: Vec<Option<&mut Rows>> = partials.factors.iter_mut().map(Some).collect();
-        let mut rows: Vec<&mut Rows> =
-            self.mode_order.iter().filter_map(|&mode| by_mode[mode].take()).collect();
-        let targets = Targets::new(self.biases.as_ref(), &self.mode_order);
-        let squares = self.buffers.sum(stream, &mut rows, &mut core, |lane, sums: &mut GradientSums| {
-            let (mut workspace, mut values) = (Workspace::new(), Vec::new());
-            stream.for_each(lane, |block| {
-                kernel::gradient(&targets.view(block, &mut values), &packed, sums, &mut workspace);
-                Ok(())
-            })
-        })?;
-        let entries = stream.entries() as f64;
-        let ranks = point.core.ranks().to_vec();
-        for_each_position(&ranks, &self.mode_order, |natural, stored| {
-            partials.core.as_mut_slice()[natural] = core[stored];
-        });
-        partials.scale(2.0 / entries);
-        self.count_pass(begun);
-        Ok(Cost::plain(squares / entries))
+        self.gradient_of(None, point, partials)
+    }
+
+    fn chunks(&self) -> usize {
+        self.chunks.len().max(1)
+    }
+
+    fn leading_mode(&self) -> Option<usize> {
+        self.mode_order.first().copied()
+    }
+
+    fn chunk_cost_and_gradient(
+        &mut self,
+        chunk: usize,
+        point: &Point,
+        partials: &mut Tangent,
+    ) -> Result<Cost> {
+        self.gradient_of(Some(chunk), point, partials)
     }
 
     fn step_sums(&mut self, point: &Point, direction: &Tangent) -> Result<StepSums> {
         let begun = Instant::now();
         let order = &self.mode_order;
         let (stored, moved) = (Stored::new(&point.core, order), Stored::new(&direction.core, order));
-        let (at, along) = (stored.view(&point.factors, order), moved.view(&direction.factors, order));
+        let [at, along] = &mut self.views;
+        let at = stored.view(&at.of(&point.factors, order, &self.exchange));
+        let along = moved.view(&along.of(&direction.factors, order, &self.exchange));
         let line = self.packing.line(at, along);
         let targets = Targets::new(self.biases.as_ref(), order);
-        let lanes = map_lanes(&self.train, |lane| {
+        let lanes = map_lanes(&self.train, &kernel::StepSums::default(), |lane| {
             let (mut sums, mut workspace) = (kernel::StepSums::default(), Workspace::new());
             let mut values = Vec::new();
             self.train.for_each(lane, |block| {
@@ -315,7 +349,7 @@ impl Objective for Streamed {
         })?;
         let mut total = kernel::StepSums::default();
         lanes.iter().for_each(|lane| total.add(lane));
-        let entries = self.train.entries() as f64;
+        let entries = self.weight;
         self.count_pass(begun);
         Ok(StepSums { slope: total.residual_change / entries, curvature: total.change_change / entries })
     }
@@ -323,9 +357,11 @@ impl Objective for Streamed {
     fn line_polynomial(&mut self, point: &Point, direction: &Tangent) -> Result<Vec<f64>> {
         let order = &self.mode_order;
         let (stored, moved) = (Stored::new(&point.core, order), Stored::new(&direction.core, order));
-        let (at, along) = (stored.view(&point.factors, order), moved.view(&direction.factors, order));
+        let [at, along] = &mut self.views;
+        let at = stored.view(&at.of(&point.factors, order, &self.exchange));
+        let along = moved.view(&along.of(&direction.factors, order, &self.exchange));
         let targets = Targets::new(self.biases.as_ref(), order);
-        let lanes = map_lanes(&self.train, |lane| {
+        let lanes = map_lanes(&self.train, &LinePolynomial::new(order.len()), |lane| {
             let (mut sum, mut workspace) = (LinePolynomial::new(order.len()), Workspace::new());
             let mut values = Vec::new();
             self.train.for_each(lane, |block| {
@@ -342,13 +378,15 @@ impl Objective for Streamed {
         })?;
         let mut total = LinePolynomial::new(order.len());
         lanes.iter().for_each(|lane| total.add(lane));
-        let entries = self.train.entries() as f64;
+        let entries = self.weight;
         Ok(total.coefficients().iter().map(|coefficient| coefficient / entries).collect())
     }
 
     fn validation(&mut self, point: &Point) -> Result<Option<f64>> {
-        let Some(stream) = &self.validation else { return Ok(None) };
-        let sums = residuals(stream, point, &self.mode_order, &self.unseen, &mut self.packing)?;
-        Ok((sums.scored > 0).then(|| sums.squares / sums.scored as f64))
+        let Some((stream, exchange)) = self.validation.as_ref().zip(self.validation_exchange.as_ref()) else {
+            return Ok(None);
+        };
+        let sums = residuals(stream, exchange, point, &self.mode_order, &self.unseen, &mut self.packing)?;
+        Ok(sums.mse())
     }
 }

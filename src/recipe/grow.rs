@@ -3,6 +3,7 @@
 use crate::error::Result;
 use crate::manifold::{Core, Distribution, Point, Rows, Tangent, orthonormalize};
 use crate::objective::{Coordinates, Regularised};
+use crate::reduce::Team;
 use crate::solver::Objective;
 use rand::SeedableRng;
 use rand_pcg::Pcg64;
@@ -20,9 +21,10 @@ pub(super) const PASSES: usize = ROUNDS + 1;
 
 /// A point of no direction at all but the constant ones of held modes: what a first model grows
 /// from. Its core is zero.
-pub(super) fn seed_point(dims: &[usize], coordinates: &Coordinates) -> Point {
+pub(super) fn seed_point(team: Team, dims: &[usize], coordinates: &Coordinates) -> Point {
     let ones: Vec<usize> = vec![1; dims.len()];
-    let mut point = Point::zeros(dims, &ones);
+    let factors = dims.iter().map(|&dim| Rows::zeros_on(team, dim, 1)).collect();
+    let mut point = Point { factors, core: Core::zeros(&ones) };
     for (mode, factor) in point.factors.iter_mut().enumerate() {
         // U = 1 for all rows, which is V = p^(1/2); rows without entries are zero.
         factor.fill(1.0);
@@ -60,20 +62,29 @@ pub(super) fn enlarge(
     let dims = from.dims();
     let mut rng = Pcg64::seed_from_u64(seed);
     objective.data.set_ranks(&dims, ranks);
-    let mut point = Point::zeros(&dims, ranks);
+    let mut point = Point { factors: Vec::new(), core: Core::zeros(ranks) };
     for mode in 0..dims.len() {
         let fresh = |rng: &mut Pcg64| Distribution::Gaussian.draw(rng);
-        let mut rows = Rows::zeros(dims[mode], ranks[mode]);
+        let mut rows = from.factors[mode].zeros_like(ranks[mode]);
+        let own = rows.own();
         for index in 0..dims[mode] {
+            let new = keep[mode]..ranks[mode];
+            if !own.contains(&index) {
+                // Another process draws the same for its row.
+                for _ in new {
+                    let _ = fresh(&mut rng);
+                }
+                continue;
+            }
             let scale = coordinates.scales(mode)[index];
             let row = rows.row_mut(index);
             row[..keep[mode]].copy_from_slice(&from.factors[mode].row(index)[..keep[mode]]);
-            for x in &mut row[keep[mode]..] {
+            for x in &mut row[new] {
                 let drawn = fresh(&mut rng);
                 *x = if scale > 0.0 { drawn / scale } else { 0.0 };
             }
         }
-        point.factors[mode] = orthonormal(rows, &mut rng, coordinates, mode);
+        point.factors.push(orthonormal(rows, &mut rng, coordinates, mode));
     }
     let fill = |core: &mut Core, mut number: Box<dyn FnMut(usize) -> f64>| {
         for_each_index(ranks, |position, index| {
@@ -85,14 +96,14 @@ pub(super) fn enlarge(
     let draws: Vec<f64> =
         (0..ranks.iter().product()).map(|_| PROBE * spread * Distribution::Gaussian.draw(&mut rng)).collect();
     fill(&mut point.core, Box::new(move |position| draws[position]));
-    let mut partials = Tangent::zeros(&dims, ranks);
+    let mut partials = Tangent::zeros_like(&point);
     let penalty = std::mem::take(&mut objective.penalty);
     for _ in 0..ROUNDS {
         objective.cost_and_gradient(&point, &mut partials)?;
         for mode in 0..dims.len() {
             if keep[mode] < ranks[mode] {
                 let mut rows = point.factors[mode].clone();
-                for index in 0..dims[mode] {
+                for index in rows.own() {
                     rows.row_mut(index)[keep[mode]..]
                         .copy_from_slice(&partials.factors[mode].row(index)[keep[mode]..]);
                 }
@@ -115,7 +126,7 @@ pub(super) fn enlarge(
 fn scale_columns(rows: &mut Rows, first: usize) {
     let gram = rows.gram(rows);
     let lengths: Vec<f64> = (0..rows.rank()).map(|column| gram[(column, column)].sqrt()).collect();
-    for index in 0..rows.rows() {
+    for index in rows.own() {
         for (x, length) in rows.row_mut(index).iter_mut().zip(&lengths).skip(first) {
             if *length > 0.0 {
                 *x /= length;
@@ -131,13 +142,17 @@ fn orthonormal(rows: Rows, rng: &mut Pcg64, coordinates: &Coordinates, mode: usi
     let mut share = 1e-6;
     while orthonormalize(&mut tried).is_err() {
         tried = rows.clone();
+        let own = tried.own();
         for index in 0..tried.rows() {
             let seen = coordinates.scales(mode)[index] > 0.0;
             // A mode with too few seen rows takes the others' too: their scale is zero, so that
             // they add nothing to the model.
             let size = if seen || share > 1e-3 { share } else { 0.0 };
-            for x in tried.row_mut(index) {
-                *x += size * Distribution::Gaussian.draw(rng);
+            for column in 0..tried.rank() {
+                let drawn = size * Distribution::Gaussian.draw(rng);
+                if own.contains(&index) {
+                    tried.row_mut(index)[column] += drawn;
+                }
             }
         }
         share *= 10.0;

@@ -7,7 +7,7 @@ use crate::manifold::{Point, Tangent};
 use crate::model::Biases;
 use crate::objective::bias_fit::{self, Counts, Damping};
 use crate::objective::{Coordinates, Regularised};
-use crate::shard::{Dataset, Manifest};
+use crate::shard::Dataset;
 use crate::solver::{Iteration, Objective, State};
 
 /// The penalty to begin with is this times sigma sqrt((n_1 + n_2) / m), about the norm of the gradient
@@ -48,7 +48,7 @@ pub(super) fn prepare(
     let dims: Vec<usize> = manifest.dims().iter().map(|&dim| dim as usize).collect();
     let (counts, time) = bias_fit::count(dataset, objective.data.train(), recipe.bias_time)?;
     found.passes = 1 + usize::from(time.is_some());
-    found.coordinates = Some(Coordinates::new(&counts.modes));
+    found.coordinates = Some(Coordinates::new(&counts));
     let mean = Biases::mean_only(manifest.mean(), dims.len());
     let nothing = Point::zeros(&dims, &vec![1; dims.len()]);
     if recipe.bias != BiasChoice::None {
@@ -73,9 +73,9 @@ pub(super) fn prepare(
     if found.bias == BiasChoice::Mean {
         found.biases = Some(mean);
     }
-    let rows = |mode: usize| counts.modes[mode].iter().filter(|&&n| n > 0).count() as f64;
+    let rows = |mode: usize| counts.modes[mode].iter().filter(|&&n| n > 0.0).count() as f64;
     let rows: f64 = found.main.into_iter().map(rows).sum();
-    let left = found.biases_mse.unwrap_or_else(|| variance(manifest));
+    let left = found.biases_mse.unwrap_or_else(|| manifest.variance());
     found.usual_lambda = USUAL * (left * rows / manifest.train.entries.max(1) as f64).sqrt();
     found.counts = Some(counts);
     Ok(found)
@@ -95,12 +95,6 @@ fn validate(objective: &mut Regularised, biases: &Biases, nothing: &Point) -> Re
     let mse = objective.validation(nothing);
     objective.data.set_biases(None);
     mse
-}
-
-/// The variance of the train values.
-pub(super) fn variance(manifest: &Manifest) -> f64 {
-    let (values, entries) = (&manifest.values, manifest.train.entries.max(1) as f64);
-    (values.sum_of_squares / entries - (values.sum / entries).powi(2)).max(f64::MIN_POSITIVE)
 }
 
 /// No state yet: there is none without a point.
@@ -130,5 +124,6 @@ pub(super) fn empty_state() -> State {
         best: None,
         guards: 0,
         stuck: false,
+        stochastic: None,
     }
 }

@@ -3,7 +3,7 @@
 use super::fitted::{Fitted, fitted};
 use super::grow::{self, enlarge, first_columns, seed_point};
 use super::plan::{Move, Plan, Stage};
-use super::prepare::{empty_state, prepare, variance};
+use super::prepare::{empty_state, prepare};
 use super::settings::{BiasChoice, Recipe};
 use crate::control::Control;
 use crate::error::{Error, Result};
@@ -12,7 +12,7 @@ use crate::model::{Biases, Model};
 use crate::objective::bias_fit::{self, Counts, Damping};
 use crate::objective::{Coordinates, Penalty, Regularised};
 use crate::shard::Dataset;
-use crate::solver::{Beta, Options, Solver, State, StoppedBy};
+use crate::solver::{Algorithm, Beta, Options, Solver, State, Stochastic, StoppedBy};
 
 /// Biases are fitted anew after this many iterations.
 const REFIT_EVERY: usize = 4;
@@ -132,7 +132,7 @@ impl Trainer {
             dims,
             bound: setup.ranks.to_vec(),
             seed: setup.seed,
-            variance: variance(manifest),
+            variance: manifest.variance(),
             counts: prepared.counts,
             coordinates: prepared.coordinates,
             control: control.clone(),
@@ -141,6 +141,11 @@ impl Trainer {
             let point = plain_start(&trainer.objective)?;
             trainer.state = trainer.solver.start(&mut trainer.objective, point)?;
             trainer.state.last.passes += passes;
+            if options.algorithm == Algorithm::Stochastic {
+                let phase = Stochastic::new(&trainer.state.point, setup.seed);
+                trainer.state.stochastic = Some(Box::new(phase));
+                trainer.state.direction.fill(0.0);
+            }
         } else {
             let bound = trainer.bound.clone();
             let mut stage = trainer.extra.plan.begin(recipe, trainer.extra.bias, &bound);
@@ -162,7 +167,7 @@ impl Trainer {
     fn take_over(&mut self, model: Model, stage: &mut Stage) -> Result<()> {
         stage.ranks = model.point.ranks().to_vec();
         stage.held = (0..stage.ranks.len()).map(|mode| model.is_held(mode)).collect();
-        let mut point = model.point;
+        let mut point = model.point.divided(self.objective.data.team());
         if let Some(coordinates) = &self.coordinates {
             for (mode, factor) in point.factors.iter_mut().enumerate() {
                 coordinates.unscale_in_place(mode, factor);
@@ -196,7 +201,7 @@ impl Trainer {
         let (mut counts, mut coordinates) = (None, None);
         if !recipe.is_plain() {
             let (found, _) = bias_fit::count(setup.dataset, objective.data.train(), recipe.bias_time)?;
-            coordinates = Some(Coordinates::new(&found.modes));
+            coordinates = Some(Coordinates::new(&found));
             counts = Some(found);
         }
         let mut trainer = Trainer {
@@ -211,7 +216,7 @@ impl Trainer {
             dims,
             bound: setup.ranks.to_vec(),
             seed: setup.seed,
-            variance: variance(setup.dataset.manifest()),
+            variance: setup.dataset.manifest().variance(),
             counts,
             coordinates,
             control: control.clone(),
@@ -225,6 +230,12 @@ impl Trainer {
     /// Which rule ends the run here, if any.
     pub fn stop(&self) -> Option<StoppedBy> {
         let last = &self.state.last;
+        if let Some(phase) = &self.state.stochastic {
+            // An epoch's cost was measured on the way: nothing but the number of epochs ends it. Where it
+            // is small enough, the cost of the point itself decides.
+            let used_up = phase.about.position == 0 && last.iteration >= self.options.max_iterations;
+            return used_up.then_some(StoppedBy::MaxIterations);
+        }
         if self.is_simple() {
             return self.solver.stop(&self.state);
         }
@@ -253,6 +264,9 @@ impl Trainer {
             self.next_stage()?;
             return Ok(false);
         }
+        if self.state.stochastic.is_some() {
+            return self.step_chunk();
+        }
         let stage_iteration = iteration - self.extra.plan.began;
         let refits = self.extra.plan.stage.bias == BiasChoice::Modes;
         if refits && stage_iteration > 0 && stage_iteration.is_multiple_of(REFIT_EVERY) {
@@ -265,6 +279,27 @@ impl Trainer {
             self.extra.plan.observe(last.iteration, last.cost, last.validation_mse);
         }
         Ok(went)
+    }
+
+    /// A step from a chunk of the data, or the change to conjugate gradients: `true` where that ended an
+    /// epoch.
+    fn step_chunk(&mut self) -> Result<bool> {
+        let ended = self.state.stochastic.as_ref().is_some_and(|phase| {
+            let tolerance = self.options.tolerance;
+            phase.about.done || phase.about.position == 0 && self.state.last.train_mse <= tolerance
+        });
+        if ended {
+            self.state.stochastic = None;
+            self.solver.refresh(&mut self.state, &mut self.objective)?;
+            return Ok(false);
+        }
+        let kept = self.solver.step_chunk(&mut self.state, &mut self.objective)?;
+        if kept {
+            self.note_best();
+            let last = self.state.last;
+            self.extra.plan.observe(last.iteration, last.cost, last.validation_mse);
+        }
+        Ok(kept)
     }
 
     /// Whether no further iteration of this stage makes sense.
@@ -282,7 +317,8 @@ impl Trainer {
         };
         let model = self.objective.model(&self.state.point);
         let data = &self.objective.data;
-        bias_fit::refit(data.train(), data.mode_order(), &model, counts, damping, biases)?;
+        let (train, exchange) = (data.train(), data.exchange());
+        bias_fit::refit(train, exchange, data.mode_order(), &model, counts, damping, biases)?;
         self.state.last.passes += 2;
         let biases = biases.clone();
         self.objective.data.set_biases(Some(biases));
@@ -326,7 +362,7 @@ impl Trainer {
                         (point, keep)
                     }
                     None => {
-                        let point = seed_point(&self.dims, &coordinates);
+                        let point = seed_point(self.objective.data.team(), &self.dims, &coordinates);
                         (point, first_columns(self.extra.plan.main, &stage.ranks))
                     }
                 };

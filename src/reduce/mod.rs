@@ -3,93 +3,129 @@
 //! Lanes run in waves of as many as there are buffers; after each wave its lanes are added in
 //! order, in parallel over rows. Every number is the sum of its lanes from the first to the last, so
 //! neither the number of threads nor the number of buffers changes a bit.
+//!
+//! Several processes ([`Team`]: the ranks of an MPI job) have a contiguous range of lanes each. A sum goes
+//! from process to process in the order of lanes, part by part, so that all are at work at the same time:
+//! the bits are those of one process. Factors, gradients and directions are divided by rows: a process
+//! keeps the rows that it owns and gets those that it reads for the time of a pass ([`Exchange`]).
+//!
+//! `mpi` is the only file that knows MPI; what is above it speaks in the verbs of `transport`, which
+//! also exist for threads of one process, so that all of it is tested without MPI.
+
+mod buffers;
+mod exchange;
+#[cfg(feature = "mpi")]
+mod mpi;
+mod runs;
+mod team;
+mod threads;
+mod transport;
+
+pub use buffers::Buffers;
+pub use exchange::Exchange;
+pub(crate) use team::lanes_of;
+pub use team::{CHUNK_ROWS, Team};
+pub use transport::Combine;
+pub(crate) use transport::Kind;
 
 use crate::error::Result;
-use crate::kernel::{GradientSums, Precision};
-use crate::manifold::Rows;
+use crate::kernel::{LinePolynomial, ResidualSums, StepSums};
 use crate::stream::{Lane, Stream};
 use rayon::prelude::*;
 
-/// Numbers of a factor that one task adds up.
-const CHUNK: usize = 1 << 15;
+/// The few numbers of a lane, as they travel between processes.
+pub trait Travels: Send {
+    /// Their bits; always as many.
+    fn words(&self) -> Vec<u64>;
+    /// The reverse, in place.
+    fn set(&mut self, words: &[u64]);
+}
 
-/// Runs `work` on every lane, on the threads of the current pool, and gives the results in order.
-pub fn map_lanes<T: Send>(
+/// Runs `work` on every lane of this process, on the threads of the current pool, and gives the results
+/// in order; an error of any process is one of all.
+pub fn own_lanes<T: Send>(
     stream: &Stream,
     work: impl Fn(&Lane) -> Result<T> + Sync + Send,
 ) -> Result<Vec<T>> {
-    stream.lanes().par_iter().map(work).collect()
+    stream.team().agree(stream.lanes().par_iter().map(work).collect())
 }
 
-/// A lane's sums, made anew for the lane's own slices or cleared.
-pub struct Buffers {
-    sums: Vec<GradientSums>,
-    dims: Vec<usize>,
-    ranks: Vec<usize>,
-    precision: Precision,
+/// The results of all lanes, in order, whichever process went through them; `empty` is a result of no
+/// entries.
+pub fn map_lanes<T: Travels + Clone>(
+    stream: &Stream,
+    empty: &T,
+    work: impl Fn(&Lane) -> Result<T> + Sync + Send,
+) -> Result<Vec<T>> {
+    let own = own_lanes(stream, work)?;
+    let team = stream.team();
+    if team.is_alone() {
+        return Ok(own);
+    }
+    let (width, lanes) = (empty.words().len(), stream.all_lanes().len());
+    let mut words = vec![0; width * lanes];
+    let first = team.lanes_of(team.rank(), lanes).start;
+    for (position, lane) in own.iter().enumerate() {
+        words[(first + position) * width..][..width].copy_from_slice(&lane.words());
+    }
+    team.combine(&mut words, Combine::Or);
+    let read = |words: &[u64]| {
+        let mut lane = empty.clone();
+        lane.set(words);
+        lane
+    };
+    Ok(words.chunks_exact(width).map(read).collect())
 }
 
-impl Buffers {
-    /// At most `count` buffers for a tensor of these (storage-order) dimensions and ranks.
-    pub fn new(count: usize, dims: &[usize], ranks: &[usize], precision: Precision) -> Self {
-        let sums = Vec::with_capacity(count.max(1));
-        Buffers { sums, dims: dims.into(), ranks: ranks.into(), precision }
+impl Travels for f64 {
+    fn words(&self) -> Vec<u64> {
+        vec![self.to_bits()]
     }
-
-    /// How many there may be.
-    pub fn count(&self) -> usize {
-        self.sums.capacity()
-    }
-
-    /// Runs `work` on every lane into sums of its own and adds them up: squares, core and rows.
-    pub fn sum(
-        &mut self,
-        stream: &Stream,
-        rows: &mut [&mut Rows],
-        core: &mut [f64],
-        work: impl Fn(&Lane, &mut GradientSums) -> Result<()> + Sync,
-    ) -> Result<f64> {
-        let wave = self.sums.capacity();
-        let mut squares = 0.0;
-        core.fill(0.0);
-        rows.par_iter_mut().for_each(|rows| rows.fill(0.0));
-        for lanes in stream.lanes().chunks(wave) {
-            self.prepare(lanes);
-            let work = &work;
-            self.sums[..lanes.len()]
-                .par_iter_mut()
-                .zip(lanes)
-                .try_for_each(|(sums, lane)| work(lane, sums))?;
-            let sums = &self.sums[..lanes.len()];
-            for lane in sums {
-                squares += lane.squares();
-                core.iter_mut().zip(lane.core()).for_each(|(to, from)| *to += from);
-            }
-            for (level, rows) in rows.iter_mut().enumerate() {
-                add_rows(rows, level, self.ranks[level], sums);
-            }
-        }
-        Ok(squares)
-    }
-
-    /// Sums for these lanes: kept where the range of slices is the same, which it is when every
-    /// lane has its buffer.
-    fn prepare(&mut self, lanes: &[Lane]) {
-        for (position, lane) in lanes.iter().enumerate() {
-            let slices = lane.slices.start as usize..lane.slices.end as usize;
-            match self.sums.get_mut(position) {
-                Some(sums) if sums.range(0) == slices => {}
-                Some(sums) => *sums = GradientSums::new(&self.dims, &self.ranks, slices, self.precision),
-                None => self.sums.push(GradientSums::new(&self.dims, &self.ranks, slices, self.precision)),
-            }
-        }
-        self.sums[..lanes.len()].par_iter_mut().for_each(GradientSums::clear);
+    fn set(&mut self, words: &[u64]) {
+        *self = f64::from_bits(words[0]);
     }
 }
 
-fn add_rows(to: &mut Rows, level: usize, rank: usize, sums: &[GradientSums]) {
-    let rows = (CHUNK / rank).max(1);
-    to.as_mut_slice().par_chunks_mut(rows * rank).enumerate().for_each(|(number, to)| {
-        sums.iter().for_each(|lane| lane.add_rows(level, number * rows, to));
-    });
+// Field by field, so that a new field is not forgotten here.
+impl Travels for StepSums {
+    fn words(&self) -> Vec<u64> {
+        let StepSums { residual_change, change_change, squares, entries } = *self;
+        vec![residual_change.to_bits(), change_change.to_bits(), squares.to_bits(), entries]
+    }
+    fn set(&mut self, words: &[u64]) {
+        let number = |n: usize| f64::from_bits(words[n]);
+        *self = StepSums {
+            residual_change: number(0),
+            change_change: number(1),
+            squares: number(2),
+            entries: words[3],
+        };
+    }
+}
+
+impl Travels for ResidualSums {
+    fn words(&self) -> Vec<u64> {
+        let ResidualSums { squares, absolute, weight, scored, unscored } = *self;
+        vec![squares.to_bits(), absolute.to_bits(), weight.to_bits(), scored, unscored]
+    }
+    fn set(&mut self, words: &[u64]) {
+        let number = |n: usize| f64::from_bits(words[n]);
+        *self = ResidualSums {
+            squares: number(0),
+            absolute: number(1),
+            weight: number(2),
+            scored: words[3],
+            unscored: words[4],
+        };
+    }
+}
+
+impl Travels for LinePolynomial {
+    fn words(&self) -> Vec<u64> {
+        self.coefficients().iter().map(|x| x.to_bits()).chain([self.entries()]).collect()
+    }
+    fn set(&mut self, words: &[u64]) {
+        let (entries, coefficients) = words.split_last().unwrap_or((&0, &[]));
+        LinePolynomial::set(self, bytemuck::cast_slice(coefficients), *entries);
+    }
 }

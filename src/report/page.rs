@@ -97,7 +97,13 @@ fn tiles(facts: &Facts) -> String {
         facts.ids.iter().map(|mode| format!("{} {}", units::count(mode.dim().into()), mode.name())).collect();
     let [train, validation, test] = facts.entries.map(units::count);
     let rank = about.rank.iter().map(usize::to_string).collect::<Vec<_>>().join(" × ");
-    let line = format!("{} · {train} train, {validation} validation, {test} test entries", dims.join(" × "));
+    let weighted = about.weights.as_ref().map_or(String::new(), |column| {
+        format!(" · weighted by {column}, as are the errors of the log; by activity every entry counts once")
+    });
+    let line = format!(
+        "{} · {train} train, {validation} validation, {test} test entries{weighted}",
+        dims.join(" × ")
+    );
     let mut tiles: Vec<(&str, String)> = vec![("rank", rank), ("iteration", about.iteration.to_string())];
     if let Some(activity) = &facts.activity
         && let Some(rmse) = activity.total.rmse()

@@ -4,9 +4,11 @@ use super::directory::RunDirectory;
 use crate::error::{Error, IoContext, Result};
 use crate::kernel::Precision;
 use crate::recipe::Recipe;
+use crate::reduce::Team;
 use crate::shard::{Dataset, Manifest, Split};
 use crate::solver::{Algorithm, Beta, Options, StepRule};
 use crate::storage::{Disk, write_atomic};
+use crate::stream::LANES;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -69,8 +71,15 @@ pub struct Config {
     /// Whether `rank` is only a bound that was found from counts.
     #[serde(default)]
     pub rank_auto: bool,
+    /// In how many lanes sums are taken: another number gives other roundings.
+    #[serde(default = "usual_lanes")]
+    pub lanes: usize,
     /// The solver's options.
     pub solver: Options,
+}
+
+fn usual_lanes() -> usize {
+    LANES
 }
 
 fn double() -> Precision {
@@ -95,6 +104,7 @@ impl Config {
             precision: Precision::default(),
             recipe: Recipe::usual(dataset.manifest()),
             rank_auto: false,
+            lanes: dataset.manifest().part.as_ref().map_or(LANES, |part| part.lanes),
             solver: Options::default(),
         }
     }
@@ -122,6 +132,9 @@ impl Config {
             if !self.rank_auto {
                 fields.remove("rank_auto");
             }
+            if self.lanes == LANES {
+                fields.remove("lanes");
+            }
         }
         if let Some(solver) = meaning["solver"].as_object_mut() {
             for limit in ["tolerance", "gradient_tolerance", "max_iterations", "patience"] {
@@ -131,12 +144,38 @@ impl Config {
         meaning
     }
 
+    /// There must be a lane for every process.
+    pub(super) fn check_lanes(&self, team: Team) -> Result<()> {
+        let (lanes, processes) = (self.lanes, team.size());
+        if lanes < processes {
+            let what = format!(
+                "{lanes} lanes are too few for {processes} processes: start fewer, or a new run with --lanes \
+                 {processes} (a dataset in parts is cut by its lanes: distribute it with --lanes)"
+            );
+            return Err(Error::request(what));
+        }
+        Ok(())
+    }
+
     /// Writes `config.json`.
     pub fn write(&self, disk: &dyn Disk, run: &Path) -> Result<()> {
         let path = run.join(FILE);
         let text =
             serde_json::to_string_pretty(self).map_err(std::io::Error::other).context("write", &path)?;
         write_atomic(disk, &path, (text + "\n").as_bytes())
+    }
+
+    /// Reads the configuration of a run, which only the first of several processes needs to see.
+    pub fn read_for(run: &Path, team: Team) -> Result<Self> {
+        if team.is_alone() {
+            return Self::read(run);
+        }
+        let path = run.join(FILE);
+        let text = team.told_by_first(|| {
+            let config = Self::read(run)?;
+            serde_json::to_string(&config).map_err(std::io::Error::other).context("read", &path)
+        })?;
+        serde_json::from_str(&text).map_err(std::io::Error::other).context("read", &path)
     }
 
     /// Reads the configuration of a run.

@@ -3,7 +3,7 @@
 use super::config;
 use super::log::log_path;
 use crate::error::{Error, IoContext, Result};
-use crate::storage::{Disk, Lock, make_dir, remove_partial};
+use crate::storage::{Disk, Lock, NoDisk, make_dir, remove_partial};
 use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
 
@@ -20,7 +20,8 @@ pub struct RunDirectory<'d> {
     disk: &'d dyn Disk,
     path: PathBuf,
     made: bool,
-    _lock: Lock,
+    /// None in a process that does not write.
+    _lock: Option<Lock>,
 }
 
 impl<'d> RunDirectory<'d> {
@@ -41,7 +42,7 @@ impl<'d> RunDirectory<'d> {
             }
         }
         make_dir(disk, path)?;
-        let directory = RunDirectory { disk, path: path.into(), made: !exists, _lock: lock(path)? };
+        let directory = RunDirectory { disk, path: path.into(), made: !exists, _lock: Some(lock(path)?) };
         directory.clear()?;
         Ok(directory)
     }
@@ -49,11 +50,17 @@ impl<'d> RunDirectory<'d> {
     /// Takes a run that exists, and removes what a killed process left half written in it.
     pub fn open(disk: &'d dyn Disk, path: &Path) -> Result<Self> {
         config::Config::read(path)?;
-        let directory = RunDirectory { disk, path: path.into(), made: false, _lock: lock(path)? };
+        let directory = RunDirectory { disk, path: path.into(), made: false, _lock: Some(lock(path)?) };
         for folder in ["", "checkpoints", "model", "model/modes"] {
             remove_partial(disk, &path.join(folder))?;
         }
         Ok(directory)
+    }
+
+    /// What a process has of a run that another one writes: nothing goes to disk, and nothing of it
+    /// need be seen from here.
+    pub fn written_elsewhere(path: &Path) -> RunDirectory<'static> {
+        RunDirectory { disk: &NoDisk, path: path.into(), made: false, _lock: None }
     }
 
     /// Whether a run was begun here, however little of it there is.
@@ -74,7 +81,7 @@ impl<'d> RunDirectory<'d> {
     /// Ends a run that failed. What has no log yet is of no worth and would only be in the way of
     /// the next try: it is removed.
     pub fn abandon(self) {
-        if log_path(&self.path).is_file() || self.clear().is_err() {
+        if self._lock.is_none() || log_path(&self.path).is_file() || self.clear().is_err() {
             return; // the error that led here is on its way to the user already
         }
         let _ = self.disk.remove_file(&self.path.join(LOCK));

@@ -1,6 +1,7 @@
 //! What may differ between one start of a run and the next, without changing its result.
 
 use crate::error::Result;
+use crate::reduce::Team;
 use std::time::Duration;
 
 /// How often a checkpoint is written: after so many iterations or so much time, whichever comes
@@ -49,11 +50,24 @@ pub struct Limits {
     pub threads: usize,
     /// Checkpoints.
     pub every: Every,
+    /// The processes that do it together.
+    pub team: Team,
+}
+
+impl Limits {
+    /// What is usual for a team: each process gets as many threads as cores were set aside for it, or its
+    /// share of the machine's where none were.
+    pub fn of(team: Team) -> Self {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let bound = crate::usage::machine_cores().is_some_and(|all| cores < all);
+        let threads = if bound { cores } else { (cores / team.on_this_host()).max(1) };
+        let memory = crate::budget::Budget::default_bytes();
+        Limits { memory, threads, every: Every::default(), team }
+    }
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        Limits { memory: crate::budget::Budget::default_bytes(), threads, every: Every::default() }
+        Limits::of(Team::alone())
     }
 }

@@ -35,26 +35,47 @@ pub(super) struct Saver<'a> {
 /// What is on disk for sure, so that nothing is written twice.
 #[derive(Debug, Default)]
 pub(super) struct Durable {
-    /// The iteration of the newest checkpoint, and whether its state is stuck.
-    pub checkpoint: Option<(usize, bool)>,
-    /// The iteration of the model.
-    pub model: Option<usize>,
+    /// What tells the newest checkpoint's state from others of the run.
+    pub checkpoint: Option<Mark>,
+    /// The iteration of the model, and the bits of its train error.
+    pub model: Option<(usize, u64)>,
+}
+
+/// What tells a state from others of the same run: its iteration, whether it is stuck, and where in an
+/// epoch it stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Mark {
+    iteration: usize,
+    stuck: bool,
+    inside: Option<(usize, usize)>,
+}
+
+impl Mark {
+    pub(super) fn of(state: &State) -> Self {
+        let inside = state.stochastic.as_ref().map(|phase| (phase.about.epoch, phase.about.position));
+        Mark { iteration: state.last.iteration, stuck: state.stuck, inside }
+    }
 }
 
 impl Saver<'_> {
     /// Makes a state durable, with the log up to it and the model that goes with it.
     pub(super) fn save(&self, state: &State, extra: &Extra, progress: &Progress, kept: Kept) -> Result<()> {
         let mut durable = self.durable.lock().unwrap_or_else(PoisonError::into_inner);
-        let this = (state.last.iteration, state.stuck);
+        let this = Mark::of(state);
         if durable.checkpoint != Some(this) {
             // The log first: it must reach at least as far as the checkpoint.
             let log = log_path(self.run);
-            self.disk.sync_file(&log).context("write", &log)?;
+            state.point.team().agree(self.disk.sync_file(&log).context("write", &log))?;
             self.checkpoints.save_with(self.disk, state, Some(extra), progress)?;
             durable.checkpoint = Some(this);
-            self.control.detail(format!("checkpoint {} is durable", this.0));
+            let inside = match this.inside {
+                Some((epoch, chunk)) if chunk > 0 => format!(" (chunk {chunk} of epoch {epoch})"),
+                _ => String::new(),
+            };
+            self.control.detail(format!("checkpoint {} is durable{inside}", this.iteration));
         }
-        if durable.model != Some(kept.0) {
+        let model_mark = (kept.0, kept.1.to_bits());
+        if durable.model != Some(model_mark) {
             let model = self.run.join("model");
             let model_fit = fitted(state, extra, self.coordinates.as_ref());
             let fit = Fit {
@@ -68,7 +89,7 @@ impl Saver<'_> {
                 validation_mse: kept.2,
             };
             Model::write(self.disk, &model, self.dataset, &fit)?;
-            durable.model = Some(kept.0);
+            durable.model = Some(model_mark);
         }
         Ok(())
     }

@@ -4,7 +4,7 @@ use super::config::{Config, check_rank};
 use super::directory::RunDirectory;
 use super::limits::Limits;
 use super::log::{Log, LogLine};
-use super::save::{Background, Durable, Kept, Saver};
+use super::save::{Background, Durable, Kept, Mark, Saver};
 use super::start::{needs, open, setup, start_point, warm};
 use crate::budget::{Budget, Reservation};
 use crate::checkpoint::{Checkpoints, Progress};
@@ -13,9 +13,11 @@ use crate::error::{Error, Result};
 use crate::model::{Model, unseen_indices};
 use crate::objective::{Regularised, Scored, Scoring, score};
 use crate::recipe::{Extra, Trainer, Tried};
+use crate::reduce::{Combine, Exchange};
 use crate::shard::{Dataset, Split};
 use crate::solver::{Iteration, Options, StoppedBy};
 use crate::storage::make_dir;
+use crate::stream::{Share, Stream};
 use crate::usage::Usage;
 use std::sync::Mutex;
 use std::time::Instant;
@@ -48,6 +50,8 @@ pub struct Outcome {
     /// Its errors on every split that has entries, clipped, and with entries that biases alone
     /// have scored.
     pub errors: Vec<(Split, Scored)>,
+    /// The column of weights by which all errors are weighted; none where entries count once.
+    pub weights: Option<String>,
     /// Wall and processor time of the run, restarts included.
     pub progress: Progress,
 }
@@ -61,8 +65,10 @@ pub fn complete(
     control: &Control,
 ) -> Result<Outcome> {
     let mut config = config.clone();
-    config.rank = check_rank(&config.rank, dataset.manifest())?;
-    in_pool(limits.threads, || begin(run, dataset, &config, limits, control))
+    config.rank = limits.team.agree(check_rank(&config.rank, dataset.manifest()))?;
+    limits.team.agree(config.check_lanes(limits.team))?;
+    limits.team.check_processors()?;
+    in_pool(limits, || begin(run, dataset, &config, limits, control))
 }
 
 /// Goes on with a run from its newest good checkpoint, with other limits where given; from the
@@ -73,17 +79,20 @@ pub fn resume(
     limits: &Limits,
     control: &Control,
 ) -> Result<Outcome> {
-    let mut config = Config::read(run.path())?;
+    let team = limits.team;
+    let mut config = Config::read_for(run.path(), team)?;
+    team.agree(config.check_lanes(team))?;
+    team.check_processors()?;
     if !config.added.is_empty() {
         let what =
             "rows were folded into this run, so it cannot go on: complete the data with the new entries";
-        return Err(Error::input(run.path(), what));
+        return team.agree(Err(Error::input(run.path(), what)));
     }
     change(&mut config.solver);
-    let dataset = config.open_dataset(run.path())?;
-    let Some(loaded) = checkpoints(run, &config).newest()? else {
+    let dataset = team.agree(config.open_dataset(run.path()))?;
+    let Some(loaded) = checkpoints(run, &config).newest_for(team)? else {
         control.say("there is no checkpoint yet: starting from the beginning");
-        return in_pool(limits.threads, || begin(run, &dataset, &config, limits, control));
+        return in_pool(limits, || begin(run, &dataset, &config, limits, control));
     };
     let iteration = loaded.state.last.iteration;
     for damaged in &loaded.damaged {
@@ -92,16 +101,18 @@ pub fn resume(
     if loaded.damaged.is_empty() {
         control.say(format!("going on from checkpoint {iteration}"));
     }
-    in_pool(limits.threads, || {
+    in_pool(limits, || {
         let usage = Usage::start();
-        let budget = Budget::new(limits.memory)?;
+        let budget = limits.team.agree(Budget::new(limits.memory))?;
         let objective = open(&dataset, &config, &budget, limits, control)?;
-        config.write(run.disk(), run.path())?;
-        let log = Log::open(run.disk(), run.path(), Some(iteration))?;
+        team.agree(config.write(run.disk(), run.path()))?;
+        // Only the first process has the lines of before.
+        let upto = team.is_first().then_some(iteration);
+        let log = team.agree(Log::open(run.disk(), run.path(), upto))?;
         let before = loaded.progress.clone();
         let mut job =
             Job::new(run, &dataset, &config, limits, control, &budget, usage, before, &objective, log);
-        job.saved = Some((iteration, loaded.state.stuck));
+        job.saved = Some(Mark::of(&loaded.state));
         let extra = loaded.extra.unwrap_or_else(|| Extra::plain(&config.rank));
         job.go_on(Trainer::resume(setup(&config, &dataset), objective, loaded.state, extra, control)?)
     })
@@ -116,18 +127,21 @@ fn begin(
     control: &Control,
 ) -> Result<Outcome> {
     let usage = Usage::start();
-    let budget = Budget::new(limits.memory)?;
+    let budget = limits.team.agree(Budget::new(limits.memory))?;
     let objective = open(dataset, config, &budget, limits, control)?;
-    config.write(run.disk(), run.path())?;
-    let model = run.path().join("model");
-    make_dir(run.disk(), &model)?;
-    Model::write_labels(run.disk(), dataset, &model)?;
+    let team = limits.team;
+    let written = config.write(run.disk(), run.path()).and_then(|()| {
+        let model = run.path().join("model");
+        make_dir(run.disk(), &model)?;
+        if team.is_first() { Model::write_labels(run.disk(), dataset, &model) } else { Ok(()) }
+    });
+    team.agree(written)?;
     let first = |objective: &Regularised| start_point(config, dataset, objective);
     let mut setup = setup(config, dataset);
-    setup.warm = warm(config, dataset)?;
+    setup.warm = warm(config, dataset, team)?;
     let trainer = Trainer::begin(setup, objective, control, first)?;
     // Last, because a run without a log has nothing that is worth keeping.
-    let log = Log::open(run.disk(), run.path(), None)?;
+    let log = team.agree(Log::open(run.disk(), run.path(), None))?;
     let (before, objective) = (Progress::default(), &trainer.objective);
     let mut job = Job::new(run, dataset, config, limits, control, &budget, usage, before, objective, log);
     job.log_iteration(&trainer, 1, 0.0)?;
@@ -139,11 +153,11 @@ fn checkpoints(run: &RunDirectory<'_>, config: &Config) -> Checkpoints {
 }
 
 /// Runs `work` on a pool of its own; the number of threads never changes a bit of the result.
-fn in_pool<T: Send>(threads: usize, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads.max(1)).build();
-    let pool =
-        pool.map_err(|error| Error::request(format!("{threads} threads cannot be started: {error}")))?;
-    pool.install(work)
+fn in_pool<T: Send>(limits: &Limits, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+    let threads = limits.threads.max(1);
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+    let pool = pool.map_err(|error| Error::request(format!("{threads} threads cannot be started: {error}")));
+    limits.team.agree(pool)?.install(work)
 }
 
 /// What goes along with the solver.
@@ -160,7 +174,7 @@ struct Job<'a> {
     log: Log,
     best_train_mse: Option<f64>,
     /// The checkpoint that the run goes on from.
-    saved: Option<(usize, bool)>,
+    saved: Option<Mark>,
     /// Room for a copy of the state, so that it can be written while the next pass computes; none
     /// where the budget has no room for it.
     snapshot: Option<Reservation>,
@@ -180,9 +194,11 @@ impl<'a> Job<'a> {
         log: Log,
     ) -> Self {
         control.progress().stage("complete", Unit::Iterations, config.solver.max_iterations as u64);
-        let needs = needs(config, dataset, limits.threads);
-        let copy = budget.reserve(needs.snapshot(), "a copy of the state");
-        if copy.is_err() {
+        let needs = needs(config, dataset, limits);
+        // Several processes bring their rows together when they write, all at the same time.
+        let alone = limits.team.is_alone();
+        let copy = alone.then(|| budget.reserve(needs.snapshot(), "a copy of the state").ok()).flatten();
+        if alone && copy.is_none() {
             control.detail("--memory has no room for a copy of the state: passes wait for checkpoints");
         }
         Job {
@@ -197,15 +213,20 @@ impl<'a> Job<'a> {
             unseen: unseen_indices(objective.data.unseen(), &dataset.manifest().mode_order),
             log,
             saved: None,
-            snapshot: copy.ok(),
+            snapshot: copy,
         }
     }
 
+    /// What was used so far. Several processes must all ask for it.
     fn progress(&self, objective: &Regularised) -> Progress {
+        // Of all processes together.
+        let nanoseconds = (self.usage.cpu_seconds() * 1e9) as u64;
+        let mut used = [nanoseconds, objective.data.train().bytes_read()];
+        self.limits.team.combine(&mut used, Combine::Sum);
         Progress {
             seconds: self.before.seconds + self.usage.seconds(),
-            cpu_seconds: self.before.cpu_seconds + self.usage.cpu_seconds(),
-            bytes_read: self.before.bytes_read + objective.data.train().bytes_read(),
+            cpu_seconds: self.before.cpu_seconds + used[0] as f64 * 1e-9,
+            bytes_read: self.before.bytes_read + used[1],
             best_train_mse: self.best_train_mse,
         }
     }
@@ -220,8 +241,8 @@ impl<'a> Job<'a> {
         let entries = objective.data.train().entries() as f64 * passes as f64;
         let entries_per_second = if seconds > 0.0 { entries / seconds } else { 0.0 };
         let held = (0..plan.stage.held.len()).filter(|&mode| plan.stage.held[mode]);
-        let absolute = |scored: &Scored| scored.all.absolute / scored.all.scored.max(1) as f64;
-        self.log.write(&LogLine {
+        let absolute = |scored: &Scored| scored.all.mae();
+        let written = self.log.write(&LogLine {
             iteration: last,
             rank: state.point.ranks().to_vec(),
             trial: self.config.recipe.decides().then(|| plan.change.clone()),
@@ -229,7 +250,7 @@ impl<'a> Job<'a> {
             held: held.collect(),
             train_rmse: last.train_mse.sqrt(),
             validation_rmse: last.validation_mse.map(f64::sqrt),
-            validation_mae: objective.last_validation.as_ref().map(absolute),
+            validation_mae: objective.last_validation.as_ref().and_then(absolute),
             seconds: progress.seconds,
             cpu_seconds: progress.cpu_seconds,
             pass_seconds: objective.data.take_pass_seconds(),
@@ -237,7 +258,8 @@ impl<'a> Job<'a> {
             entries_per_second,
             bytes_read: progress.bytes_read,
             peak_rss_bytes: crate::usage::peak_resident_bytes(),
-        })?;
+        });
+        self.limits.team.agree(written)?;
         let validation = last.validation_mse.map_or(String::new(), |mse| format!("  validation {mse:.6e}"));
         self.control.progress().advance(
             last.iteration as u64,
@@ -284,26 +306,36 @@ impl<'a> Job<'a> {
         let every = self.limits.every;
         let mut saved = (trainer.state.last.iteration, Instant::now());
         let mut passes = trainer.state.last.passes;
+        let mut begun = Instant::now();
         loop {
             if let Some(reason) = trainer.stop() {
                 return Ok(reason);
             }
-            if self.control.stopping() {
+            if self.any(self.control.stopping()) {
                 return Ok(StoppedBy::Interrupted);
             }
-            let begun = Instant::now();
-            if !trainer.iterate()? {
-                continue; // the plan went on to another stage, or no step lowers the cost
-            }
-            let seconds = begun.elapsed().as_secs_f64();
+            // None where the plan went on to another stage, no step lowers the cost, or an epoch is not
+            // at its end.
+            let went = trainer.iterate()?;
             let state = &trainer.state;
-            self.log_iteration(trainer, state.last.passes - passes, seconds)?;
-            passes = state.last.passes;
+            if went {
+                let seconds = begun.elapsed().as_secs_f64();
+                self.log_iteration(trainer, state.last.passes - passes, seconds)?;
+                passes = state.last.passes;
+            }
+            let inside = state.stochastic.as_ref().is_some_and(|phase| phase.about.position > 0);
+            if !went && !inside {
+                continue;
+            }
+            if went {
+                begun = Instant::now();
+            }
             if state.last.guarded > 0 && state.guards == state.last.guarded && self.config.recipe.is_plain() {
                 self.control.say("the core is nearly singular in some mode (see 'guarded' in log.jsonl): is the rank too large?");
             }
-            let due = every.iterations > 0 && state.last.iteration >= saved.0 + every.iterations;
-            let due = due || saved.1.elapsed() >= every.time;
+            let due = went && every.iterations > 0 && state.last.iteration >= saved.0 + every.iterations;
+            // Clocks differ: that of the first process counts.
+            let due = due || self.any(self.limits.team.is_first() && saved.1.elapsed() >= every.time);
             // While one is being written, the next waits for a later iteration instead of
             // holding up this one.
             let free = background.as_mut().map_or(Ok(true), |background| background.is_free())?;
@@ -316,6 +348,13 @@ impl<'a> Job<'a> {
                 saved = (state.last.iteration, Instant::now());
             }
         }
+    }
+
+    /// Whether any process says so.
+    fn any(&self, one: bool) -> bool {
+        let mut word = [u64::from(one)];
+        self.limits.team.combine(&mut word, Combine::Or);
+        word != [0]
     }
 
     /// Iteration, train and validation error of the model that is kept.
@@ -338,11 +377,14 @@ impl<'a> Job<'a> {
         let scoring =
             Scoring { biases: model.biases.as_ref(), range: self.config.recipe.range, held: &model.held };
         let mut errors = Vec::new();
+        let dims: Vec<usize> = manifest.level_dims().iter().map(|&dim| dim as usize).collect();
         for split in Split::ALL {
             if manifest.split(split).entries > 0 {
-                let stream = crate::stream::Stream::open(self.dataset, split, None)?;
-                let unseen = trainer.objective.data.unseen();
-                errors.push((split, score(&stream, &model.point, &manifest.mode_order, unseen, &scoring)?));
+                let share = Share { lanes: self.config.lanes, team: self.limits.team };
+                let stream = Stream::open_share(self.dataset, split, None, share)?;
+                let exchange = Exchange::new(&stream, &dims)?;
+                let (order, unseen) = (&manifest.mode_order, trainer.objective.data.unseen());
+                errors.push((split, score(&stream, &exchange, &model.point, order, unseen, &scoring)?));
             }
         }
         let error =
@@ -362,6 +404,7 @@ impl<'a> Job<'a> {
             penalty: stage.lambda,
             tried: trainer.extra.plan.tried.clone(),
             errors,
+            weights: manifest.weights.as_ref().map(|weights| weights.column.clone()),
             progress: self.progress(&trainer.objective),
         })
     }

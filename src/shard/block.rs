@@ -10,6 +10,10 @@ pub const MAX_BLOCK_ENTRIES: usize = 65_535;
 pub const ALIGNMENT: usize = 64;
 pub(super) const HEADER: usize = 192;
 const LEVELS_AT: usize = 32;
+/// Where the header tells of values and of weights: the kind, the number of distinct ones, the
+/// offsets of their table and of themselves.
+const VALUES_AT: [usize; 4] = [10, 12, 16, 20];
+const WEIGHTS_AT: [usize; 4] = [11, 160, 164, 168];
 
 const CODES: u8 = 1;
 const SINGLE: u8 = 2;
@@ -25,12 +29,14 @@ pub struct BlockBuilder {
     order: usize,
     columns: Vec<Vec<u32>>,
     values: Vec<f64>,
+    /// As many as values, or none.
+    weights: Vec<f64>,
 }
 
 impl BlockBuilder {
     /// An empty block of the given order.
     pub fn new(order: usize) -> Self {
-        BlockBuilder { order, columns: vec![Vec::new(); order], values: Vec::new() }
+        BlockBuilder { order, columns: vec![Vec::new(); order], values: Vec::new(), weights: Vec::new() }
     }
 
     /// The number of entries so far.
@@ -49,6 +55,12 @@ impl BlockBuilder {
             column.push(index);
         }
         self.values.push(value);
+    }
+
+    /// Adds an entry with a weight: all entries of a block have one, or none has.
+    pub fn push_weighted(&mut self, indices: &[u32], value: f64, weight: f64) {
+        self.push(indices, value);
+        self.weights.push(weight);
     }
 
     /// The first and the last index of level 0.
@@ -93,19 +105,27 @@ impl BlockBuilder {
                 tree.ends(level, entries).for_each(|end| out.extend_from_slice(&end.to_le_bytes()));
             }
         }
-        let (kind, distinct, table_at, values_at) = encode_values(&self.values, out, start);
+        debug_assert!(self.weights.is_empty() || self.weights.len() == entries);
+        for (column, [kind_at, distinct_at, table_at, numbers_at]) in
+            [(&self.values, VALUES_AT), (&self.weights, WEIGHTS_AT)]
+        {
+            if !column.is_empty() {
+                let (kind, distinct, table, numbers) = encode_values(column, out, start);
+                out[start + kind_at] = kind;
+                put(out, distinct_at, distinct);
+                put(out, table_at, table);
+                put(out, numbers_at, numbers);
+            }
+        }
         align(out, start);
         let bytes = (out.len() - start) as u32;
         put(out, 0, entries as u32);
         put(out, 4, bytes);
         out[start + 8] = self.order as u8;
         out[start + 9] = tree.starts.len() as u8;
-        out[start + 10] = kind;
-        put(out, 12, distinct);
-        put(out, 16, table_at);
-        put(out, 20, values_at);
         self.columns.iter_mut().for_each(Vec::clear);
         self.values.clear();
+        self.weights.clear();
     }
 }
 
@@ -244,6 +264,7 @@ pub(super) fn decode_with<'a>(
         ids: [Ids::U32(&[]); MAX_ORDER],
         ends: [&[]; MAX_ORDER],
         values: Values::F64(&[]),
+        weights: None,
     };
     for level in 0..order {
         let at = LEVELS_AT + 16 * level;
@@ -285,24 +306,43 @@ pub(super) fn decode_with<'a>(
             view.ends[level] = ends;
         }
     }
-    view.values = match bytes[10] {
+    view.values = decode_values(bytes, VALUES_AT, entries, all)?;
+    if bytes[WEIGHTS_AT[0]] != 0 {
+        let weights = decode_values(bytes, WEIGHTS_AT, entries, all)?;
+        if all && !weights.all(|weight| weight.is_finite() && weight >= 0.0) {
+            return flaw(get(WEIGHTS_AT[3]), "a weight is negative or no finite number");
+        }
+        view.weights = Some(weights);
+    }
+    Ok(view)
+}
+
+/// The column of values or weights that the header tells of at these places.
+fn decode_values(
+    bytes: &[u8],
+    [kind_at, distinct_at, table_at, numbers_at]: [usize; 4],
+    entries: usize,
+    all: bool,
+) -> Result<Values<'_>, Flaw> {
+    let flaw = |at: usize, what: &str| Err((at as u64, what.to_string()));
+    let get = |at: usize| super::reader::u32_at(bytes, at) as usize;
+    Ok(match bytes[kind_at] {
         CODES => {
-            let distinct = get(12);
+            let distinct = get(distinct_at);
             if distinct == 0 || distinct > 256 {
-                return flaw(12, "the number of distinct values is out of range");
+                return flaw(distinct_at, "the number of distinct values is out of range");
             }
-            let table = section(bytes, 16, distinct)?;
-            let codes: &[u8] = section(bytes, 20, entries)?;
+            let table = section(bytes, table_at, distinct)?;
+            let codes: &[u8] = section(bytes, numbers_at, entries)?;
             if all && codes.iter().max().is_some_and(|&code| usize::from(code) >= distinct) {
-                return flaw(get(20), "a value's code is above the table");
+                return flaw(get(numbers_at), "a value's code is above the table");
             }
             Values::Codes { table, codes }
         }
-        SINGLE => Values::F32(section(bytes, 20, entries)?),
-        DOUBLE => Values::F64(section(bytes, 20, entries)?),
-        _ => return flaw(10, "the kind of values is unknown"),
-    };
-    Ok(view)
+        SINGLE => Values::F32(section(bytes, numbers_at, entries)?),
+        DOUBLE => Values::F64(section(bytes, numbers_at, entries)?),
+        _ => return flaw(kind_at, "the kind of values is unknown"),
+    })
 }
 
 /// The section whose offset stands at `at`, as `count` numbers.

@@ -193,6 +193,76 @@ impl ValueStatistics {
     }
 }
 
+/// What the weights of a split's entries add up to, with their values y.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct WeightSums {
+    /// The sum of w.
+    pub sum: f64,
+    /// The sum of w y.
+    pub values: f64,
+    /// The sum of w y^2.
+    pub squares: f64,
+    /// The least weight.
+    pub min: f64,
+    /// The largest.
+    pub max: f64,
+    /// How many are 0.
+    pub zeros: u64,
+}
+
+impl Default for WeightSums {
+    fn default() -> Self {
+        WeightSums { sum: 0.0, values: 0.0, squares: 0.0, min: f64::MAX, max: 0.0, zeros: 0 }
+    }
+}
+
+impl WeightSums {
+    /// Takes one more entry.
+    pub fn add(&mut self, value: f64, weight: f64) {
+        self.sum += weight;
+        self.values += weight * value;
+        self.squares += weight * value * value;
+        self.min = self.min.min(weight);
+        self.max = self.max.max(weight);
+        self.zeros += u64::from(weight == 0.0);
+    }
+}
+
+/// The weights of a dataset's entries: an entry of weight 2 counts as two, one of weight 0 not at all.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Weights {
+    /// The column that they come from.
+    pub column: String,
+    /// What those of the train entries add up to.
+    pub train: WeightSums,
+    /// Those of the validation entries.
+    pub validation: WeightSums,
+    /// Those of the test entries.
+    pub test: WeightSums,
+}
+
+impl Weights {
+    /// The sums of a split.
+    pub fn split(&self, split: Split) -> &WeightSums {
+        match split {
+            Split::Train => &self.train,
+            Split::Validation => &self.validation,
+            Split::Test => &self.test,
+        }
+    }
+}
+
+/// Which part of a dataset a directory holds, where the dataset was cut for several hosts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Part {
+    /// Its number, from 0.
+    pub number: usize,
+    /// The lanes that the dataset was cut by: those of a run on it.
+    pub lanes: usize,
+    /// The shards of every part; one at the border of two parts is in both.
+    pub shards: Vec<Vec<String>>,
+}
+
 /// Everything about a dataset but its entries and labels.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
@@ -214,14 +284,20 @@ pub struct Manifest {
     pub duplicates_rule: String,
     /// How the splits were made.
     pub split_rule: String,
-    /// The train values.
+    /// The train values; in a dataset with weights, those that have some.
     pub values: ValueStatistics,
+    /// The weights; none where every entry counts once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weights: Option<Weights>,
     /// Train entries.
     pub train: SplitRecord,
     /// Validation entries.
     pub validation: SplitRecord,
     /// Test entries.
     pub test: SplitRecord,
+    /// Which part of it is here; none where it is whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub part: Option<Part>,
 }
 
 /// The manifest's file name.
@@ -240,9 +316,29 @@ impl Manifest {
         }
     }
 
-    /// The mean of the train values; 0 where there are none.
+    /// The sum of the weights of a split: the number of its entries where they have none.
+    pub fn weight(&self, split: Split) -> f64 {
+        match &self.weights {
+            Some(weights) => weights.split(split).sum,
+            None => self.split(split).entries as f64,
+        }
+    }
+
+    /// The mean of the train values, weighted where they have weights; 0 where there are none.
     pub fn mean(&self) -> f64 {
-        self.values.sum / self.train.entries.max(1) as f64
+        match &self.weights {
+            Some(weights) => weights.train.values / weights.train.sum,
+            None => self.values.sum / self.train.entries.max(1) as f64,
+        }
+    }
+
+    /// The variance of the train values about their mean, weighted likewise; never 0.
+    pub fn variance(&self) -> f64 {
+        let square = match &self.weights {
+            Some(weights) => weights.train.squares / weights.train.sum,
+            None => self.values.sum_of_squares / self.train.entries.max(1) as f64,
+        };
+        (square - self.mean().powi(2)).max(f64::MIN_POSITIVE)
     }
 
     /// The dimensions in the user's order.
@@ -347,6 +443,16 @@ impl Manifest {
                 return Err(format!("the labels of {} lie outside the dataset", mode.name));
             }
         }
+        if self.weights.is_some() != (self.format_version == FORMAT_VERSION) {
+            return Err("weights and format version do not go together".into());
+        }
+        if self
+            .weights
+            .as_ref()
+            .is_some_and(|weights| !(weights.train.sum > 0.0 && weights.train.sum.is_finite()))
+        {
+            return Err("the weights of train do not add up to anything".into());
+        }
         for split in Split::ALL {
             let record = self.split(split);
             let sum = |of: fn(&ShardRecord) -> u64| {
@@ -362,6 +468,11 @@ impl Manifest {
             if record.shards.iter().any(|shard| !inside(&shard.file)) {
                 return Err("a shard lies outside the dataset".into());
             }
+        }
+        if let Some(part) = &self.part
+            && (part.lanes == 0 || part.number >= part.shards.len())
+        {
+            return Err("there is no such part of a dataset".into());
         }
         for mode in &self.modes {
             match &mode.kind {

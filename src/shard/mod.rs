@@ -7,7 +7,10 @@
 //!   train/00000.shard ...  validation/00000.shard ...  test/00000.shard ...
 //! ```
 //!
-//! # The bytes of a shard, format version 1
+//! # The bytes of a shard, format versions 1 and 2
+//!
+//! Version 2 is version 1 with a weight for every entry. A dataset without weights is written as
+//! version 1, to the same bytes as ever; a program that knows version 1 only refuses the other.
 //!
 //! Little-endian. A shard holds a contiguous range of slices (indices of the first mode of the
 //! mode order); one huge slice may span several shards. It is written front to back and never
@@ -16,7 +19,7 @@
 //! ```text
 //! head, 64 bytes
 //!    0  8  magic "tenfshrd"
-//!    8  4  format version, 1
+//!    8  4  format version: 1, or 2 with weights
 //!   12  4  order D, 2 to 8
 //!   16 32  dimensions in level order, 8 x u32, 0 past D
 //!   48 12  zero
@@ -55,7 +58,7 @@
 //!    8  1  order D
 //!    9  1  first flat level, 1 to D - 1
 //!   10  1  kind of values: 1 codes, 2 f32, 3 f64
-//!   11  1  zero
+//!   11  1  kind of weights, as that of values; 0 in version 1
 //!   12  4  number of distinct values (codes), else 0
 //!   16  4  offset of the table of distinct values, f64 (codes), else 0
 //!   20  4  offset of the values: u8 codes, f32 or f64
@@ -65,7 +68,10 @@
 //!        4  4  number of nodes
 //!        8  4  offset of the ids
 //!       12  4  offset of the ends, u16, below the first flat level; else 0
-//!  160 32  zero
+//!  160  4  number of distinct weights (codes), else 0
+//!  164  4  offset of the table of distinct weights, f64 (codes), else 0
+//!  168  4  offset of the weights: u8 codes, f32 or f64; 0 in version 1
+//!  172 20  zero
 //! sections
 //! ```
 //!
@@ -75,6 +81,7 @@
 
 mod block;
 mod dataset;
+mod distribute;
 mod labels;
 mod manifest;
 mod reader;
@@ -84,19 +91,28 @@ mod writer;
 
 pub use block::{ALIGNMENT, BlockBuilder, LEAST_PER_NODE, MAX_BLOCK_ENTRIES, decode};
 pub use dataset::Dataset;
+pub use distribute::{DistributeOptions, DistributedPart, distribute};
 pub(crate) use labels::BATCH as LABELS_PER_BATCH;
 pub use labels::{Labels, read_labels, write_label_parts, write_labels};
 pub use manifest::{
-    Bins, LabelsFile, Manifest, Mode, ModeKind, ModeStatistics, ShardRecord, Split, SplitRecord,
-    ValueStatistics,
+    Bins, LabelsFile, Manifest, Mode, ModeKind, ModeStatistics, Part, ShardRecord, Split, SplitRecord,
+    ValueStatistics, WeightSums, Weights,
 };
 pub use reader::{BlockRow, Shard};
 pub use verify::{Problem, Verification, verify};
 pub use view::{BlockView, Ids, Values};
 pub use writer::{DatasetWriter, ShardWriter, Written};
 
-/// The version of the shard format and of the manifest that this program writes.
-pub const FORMAT_VERSION: u32 = 1;
+/// The newest version of the shard format and of the manifest that this program knows: that of
+/// datasets with weights.
+pub const FORMAT_VERSION: u32 = 2;
+/// The version of datasets without weights.
+pub const UNWEIGHTED_VERSION: u32 = 1;
+
+/// The version that a dataset with or without weights is written in.
+pub const fn format_version(weighted: bool) -> u32 {
+    if weighted { FORMAT_VERSION } else { UNWEIGHTED_VERSION }
+}
 
 const HEAD_MAGIC: &[u8; 8] = b"tenfshrd";
 const TAIL_MAGIC: &[u8; 4] = b"fill";

@@ -25,12 +25,35 @@ pub struct BlockRow {
     pub crc: u32,
 }
 
+impl BlockRow {
+    /// Words of a row that travels to another process.
+    pub const WORDS: usize = 4;
+
+    /// The row as words.
+    pub fn to_words(self) -> [u64; Self::WORDS] {
+        let two = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
+        [self.offset, two(self.bytes, self.entries), two(self.first, self.last), self.crc.into()]
+    }
+
+    /// The reverse.
+    ///
+    /// # Panics
+    ///
+    /// Where there are not as many words.
+    pub fn from_words(words: &[u64]) -> Self {
+        let two = |word: u64| (word as u32, (word >> 32) as u32);
+        let ((bytes, entries), (first, last)) = (two(words[1]), two(words[2]));
+        BlockRow { offset: words[0], bytes, entries, first, last, crc: words[3] as u32 }
+    }
+}
+
 /// An open shard: what its table says. The blocks' bytes come from [`crate::stream`].
 #[derive(Debug)]
 pub struct Shard {
     path: PathBuf,
     file: File,
     dims: Vec<u32>,
+    weighted: bool,
     blocks: Vec<BlockRow>,
     entries: u64,
     table_crc: u32,
@@ -124,7 +147,15 @@ impl Shard {
         if next != table_at || entries != u64_at(&tail, 0) {
             return flaw(tail_at, "the table does not add up to what the tail says");
         }
-        Ok(Shard { path: path.into(), file, dims: dims.into(), blocks, entries, table_crc })
+        Ok(Shard {
+            path: path.into(),
+            file,
+            dims: dims.into(),
+            weighted: version == FORMAT_VERSION,
+            blocks,
+            entries,
+            table_crc,
+        })
     }
 
     /// The file's path.
@@ -145,6 +176,11 @@ impl Shard {
     /// The number of entries.
     pub fn entries(&self) -> u64 {
         self.entries
+    }
+
+    /// Whether its entries have weights.
+    pub fn weighted(&self) -> bool {
+        self.weighted
     }
 
     /// A checksum of the table, which holds the checksums of all blocks: it changes with any byte.
@@ -188,6 +224,7 @@ impl Shard {
             .map_err(|(at, what)| Error::corrupt(&self.path, row.offset + at, what))?;
         let slices = view.ids[0];
         if view.entries != row.entries as usize
+            || view.weights.is_some() != self.weighted
             || slices.get(0) != row.first
             || slices.get(slices.len() - 1) != row.last
         {

@@ -43,10 +43,10 @@ fn dataset(directory: &Path, entries: &[Entry]) -> PathBuf {
     fs::create_dir_all(directory.join("train")).unwrap();
     fs::create_dir_all(directory.join("modes")).unwrap();
     let path = directory.join("train/00000.shard");
-    let mut writer = ShardWriter::create(&RealDisk, &path, &DIMS, 10).unwrap();
+    let mut writer = ShardWriter::create(&RealDisk, &path, &DIMS, 10, false).unwrap();
     let mut values = ValueStatistics::default();
     for (indices, value) in entries {
-        writer.push(indices, *value).unwrap();
+        writer.push(indices, *value, None).unwrap();
         values.add(*value);
     }
     let shard = writer.finish("train/00000.shard".into()).unwrap();
@@ -67,7 +67,7 @@ fn dataset(directory: &Path, entries: &[Entry]) -> PathBuf {
     let train =
         SplitRecord { entries: shard.entries, slices: distinct(1), fibres: distinct(2), shards: vec![shard] };
     let manifest = Manifest {
-        format_version: FORMAT_VERSION,
+        format_version: UNWEIGHTED_VERSION,
         written_by: "a test".into(),
         modes: vec![
             mode("a", DIMS[0], ModeKind::Text { labels }),
@@ -85,9 +85,11 @@ fn dataset(directory: &Path, entries: &[Entry]) -> PathBuf {
         duplicates_rule: "mean".into(),
         split_rule: "none".into(),
         values,
+        weights: None,
         train,
         validation: SplitRecord::default(),
         test: SplitRecord::default(),
+        part: None,
     };
     manifest.write(&RealDisk, directory).unwrap();
     path

@@ -1,7 +1,7 @@
 //! Checks a whole dataset: every checksum and every rule, and names what is wrong.
 
-use super::dataset::Dataset;
-use super::manifest::{ModeKind, ShardRecord, Split, ValueStatistics};
+use super::dataset::{Dataset, parts_in};
+use super::manifest::{ModeKind, ShardRecord, Split, ValueStatistics, WeightSums};
 use super::reader::Shard;
 use crate::control::{Control, Unit};
 use crate::error::{Error, Result};
@@ -44,9 +44,20 @@ impl Verification {
 }
 
 /// Reads every byte of a dataset. Damage is in the result; only an unreadable manifest, which
-/// leaves nothing to compare with, is an error as well as a problem.
+/// leaves nothing to compare with, is an error as well as a problem. Of a part only what belongs to it
+/// must be there; of a folder of parts each is looked at.
 pub fn verify(directory: &Path, control: &Control) -> Result<Verification> {
+    let parts = if directory.join(super::manifest::FILE).is_file() { vec![] } else { parts_in(directory) };
     let mut found = Verification::default();
+    for part in &parts {
+        let more = verify(part, control)?;
+        found.files += more.files;
+        found.bytes += more.bytes;
+        found.problems.extend(more.problems);
+    }
+    if !parts.is_empty() {
+        return Ok(found);
+    }
     let manifest_path = directory.join(super::manifest::FILE);
     let dataset = match Dataset::open(directory) {
         Ok(dataset) => dataset,
@@ -60,7 +71,11 @@ pub fn verify(directory: &Path, control: &Control) -> Result<Verification> {
     let manifest = dataset.manifest();
     found.files = 1;
     found.bytes = std::fs::metadata(&manifest_path).map_or(0, |data| data.len());
-    let total: u64 = Split::ALL.iter().map(|&split| manifest.split(split).bytes()).sum();
+    let belongs = |record: &ShardRecord| {
+        manifest.part.as_ref().is_none_or(|part| part.shards[part.number].contains(&record.file))
+    };
+    let records = Split::ALL.iter().flat_map(|&split| &manifest.split(split).shards);
+    let total: u64 = records.filter(|record| belongs(record)).map(|record| record.bytes).sum();
     control.progress().stage("verify", Unit::Bytes, total);
     for mode in 0..manifest.modes.len() {
         let (ModeKind::Integers { labels } | ModeKind::Text { labels }) = &manifest.modes[mode].kind else {
@@ -74,11 +89,20 @@ pub fn verify(directory: &Path, control: &Control) -> Result<Verification> {
     }
     let mut done = 0;
     for split in Split::ALL {
-        let mut walk =
-            Walk { previous: Vec::new(), slices: 0, fibres: 0, values: ValueStatistics::default() };
+        let mut walk = Walk {
+            previous: Vec::new(),
+            slices: 0,
+            fibres: 0,
+            values: ValueStatistics::default(),
+            weights: WeightSums::default(),
+        };
         let mut whole = true;
         for record in &manifest.split(split).shards {
             control.check()?;
+            if !belongs(record) {
+                whole = false;
+                continue;
+            }
             let path = directory.join(&record.file);
             found.files += 1;
             found.bytes += record.bytes;
@@ -100,6 +124,12 @@ pub fn verify(directory: &Path, control: &Control) -> Result<Verification> {
         let (seen, said) = (&walk.values, &manifest.values);
         let same =
             (seen.min, seen.max, seen.sum, seen.distinct) == (said.min, said.max, said.sum, said.distinct);
+        let weights = manifest.weights.as_ref().map(|weights| weights.split(split));
+        if whole && weights.is_some_and(|said| *said != walk.weights) {
+            let what =
+                format!("the manifest has other sums of the weights of {} than they have", split.name());
+            found.note(Error::corrupt(&manifest_path, 0, what), &manifest_path)?;
+        }
         if whole && split == Split::Train && !same {
             let what = "the manifest has other statistics of the values than they have";
             found.note(Error::corrupt(&manifest_path, 0, what), &manifest_path)?;
@@ -128,6 +158,7 @@ struct Walk {
     slices: u64,
     fibres: u64,
     values: ValueStatistics,
+    weights: WeightSums,
 }
 
 impl Walk {
@@ -139,14 +170,21 @@ impl Walk {
             shard.check(number, bytes)?;
             let mut sorted = true;
             let mut finite = true;
-            shard.view(number, bytes)?.for_each(|indices, value| {
+            let view = shard.view(number, bytes)?;
+            let weighted = view.weights.is_some();
+            view.for_each_weighted(|indices, value, weight| {
                 let begun = !self.previous.is_empty();
                 let same = self.previous.iter().zip(indices).take_while(|(a, b)| a == b).count();
                 sorted &= !begun || self.previous.as_slice() < indices;
                 finite &= value.is_finite();
                 self.slices += u64::from(!begun || same == 0);
                 self.fibres += u64::from(!begun || same + 1 < indices.len());
-                self.values.add(value);
+                if weighted {
+                    self.weights.add(value, weight);
+                }
+                if weight > 0.0 {
+                    self.values.add(value);
+                }
                 self.previous.clear();
                 self.previous.extend_from_slice(indices);
             });

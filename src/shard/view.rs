@@ -71,6 +71,15 @@ impl Values<'_> {
         self.len() == 0
     }
 
+    /// Whether all of them are as wanted; for codes, all that may occur.
+    pub fn all(&self, wanted: impl Fn(f64) -> bool) -> bool {
+        match self {
+            Values::Codes { table, .. } => table.iter().all(|&value| wanted(value)),
+            Values::F32(values) => values.iter().all(|&value| wanted(f64::from(value))),
+            Values::F64(values) => values.iter().all(|&value| wanted(value)),
+        }
+    }
+
     /// The value of entry `e`.
     #[inline]
     pub fn get(&self, e: usize) -> f64 {
@@ -107,6 +116,8 @@ pub struct BlockView<'a> {
     pub ends: [&'a [u16]; MAX_ORDER],
     /// The entries' values.
     pub values: Values<'a>,
+    /// The entries' weights, finite and not negative; none where every entry counts once.
+    pub weights: Option<Values<'a>>,
 }
 
 impl BlockView<'_> {
@@ -123,12 +134,29 @@ impl BlockView<'_> {
     /// ends[0] = &[2, 3]; // slice 100 has the entries 0 and 1, slice 103 the entry 2
     /// let block = BlockView {
     ///     order: 2, entries: 3, flat_from: 1, ids, ends, values: Values::F64(&[1.0, 2.0, 3.0]),
+    ///     weights: None,
     /// };
     /// let mut seen = vec![];
     /// block.for_each(|i, value| seen.push((i[0], i[1], value)));
     /// assert_eq!(seen, [(100, 7, 1.0), (100, 9, 2.0), (103, 7, 3.0)]);
     /// ```
     pub fn for_each(&self, mut each: impl FnMut(&[u32], f64)) {
+        self.for_each_entry(|entry, indices| each(indices, self.values.get(entry)));
+    }
+
+    /// Calls `each(indices, value, weight)` for every entry in order.
+    pub fn for_each_weighted(&self, mut each: impl FnMut(&[u32], f64, f64)) {
+        self.for_each_entry(|entry, indices| each(indices, self.values.get(entry), self.weight(entry)));
+    }
+
+    /// The weight of entry `e`: 1 where entries have none.
+    #[inline]
+    pub fn weight(&self, e: usize) -> f64 {
+        self.weights.map_or(1.0, |weights| weights.get(e))
+    }
+
+    /// Calls `each(entry, indices)` for every entry in order.
+    fn for_each_entry(&self, mut each: impl FnMut(usize, &[u32])) {
         let mut indices = [0u32; MAX_ORDER];
         let mut node = [0usize; MAX_ORDER];
         for entry in 0..self.entries {
@@ -143,7 +171,7 @@ impl BlockView<'_> {
                 }
                 indices[level] = self.ids[level].get(node[level]);
             }
-            each(&indices[..self.order], self.values.get(entry));
+            each(entry, &indices[..self.order]);
         }
     }
 }

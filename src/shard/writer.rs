@@ -1,8 +1,8 @@
 //! Writes sorted entries as shards, and the dataset around them.
 
 use super::block::{BlockBuilder, MAX_BLOCK_ENTRIES};
-use super::manifest::{ShardRecord, Split, SplitRecord, ValueStatistics};
-use super::{FORMAT_VERSION, HEAD, HEAD_MAGIC, TABLE_ROW, TAIL, TAIL_MAGIC};
+use super::manifest::{ShardRecord, Split, SplitRecord, ValueStatistics, WeightSums};
+use super::{HEAD, HEAD_MAGIC, TABLE_ROW, TAIL, TAIL_MAGIC, format_version};
 use crate::error::{Error, IoContext, Result};
 use crate::storage::{AtomicFile, Disk};
 use crate::{MAX_ORDER, MIN_ORDER};
@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 pub struct ShardWriter<'d> {
     file: AtomicFile<'d>,
     order: usize,
+    weighted: bool,
     block: BlockBuilder,
     block_entries: usize,
     bytes: Vec<u8>,
@@ -24,14 +25,21 @@ pub struct ShardWriter<'d> {
 
 impl<'d> ShardWriter<'d> {
     /// Begins a shard; `dims` in level order, blocks of at most `block_entries` entries.
-    pub fn create(disk: &'d dyn Disk, path: &Path, dims: &[u32], block_entries: usize) -> Result<Self> {
+    /// With `weighted` every entry has a weight.
+    pub fn create(
+        disk: &'d dyn Disk,
+        path: &Path,
+        dims: &[u32],
+        block_entries: usize,
+        weighted: bool,
+    ) -> Result<Self> {
         let order = dims.len();
         if !(MIN_ORDER..=MAX_ORDER).contains(&order) {
             return Err(Error::request(format!("a tensor of order {order} cannot be stored, only 2 to 8")));
         }
         let mut head = [0; HEAD];
         head[..8].copy_from_slice(HEAD_MAGIC);
-        head[8..12].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
+        head[8..12].copy_from_slice(&format_version(weighted).to_le_bytes());
         head[12..16].copy_from_slice(&(order as u32).to_le_bytes());
         for (level, dim) in dims.iter().enumerate() {
             head[16 + 4 * level..20 + 4 * level].copy_from_slice(&dim.to_le_bytes());
@@ -43,6 +51,7 @@ impl<'d> ShardWriter<'d> {
         Ok(ShardWriter {
             file,
             order,
+            weighted,
             block: BlockBuilder::new(order),
             block_entries: block_entries.clamp(1, MAX_BLOCK_ENTRIES),
             bytes: Vec::new(),
@@ -54,15 +63,19 @@ impl<'d> ShardWriter<'d> {
         })
     }
 
-    /// Adds an entry; indices in level order, entries ascending.
-    pub fn push(&mut self, indices: &[u32], value: f64) -> Result<()> {
+    /// Adds an entry, with its weight in a weighted shard; indices in level order, entries ascending.
+    pub fn push(&mut self, indices: &[u32], value: f64, weight: Option<f64>) -> Result<()> {
         debug_assert_eq!(indices.len(), self.order);
+        debug_assert_eq!(weight.is_some(), self.weighted);
         if self.entries == 0 {
             self.first = indices[0];
         }
         self.last = indices[0];
         self.entries += 1;
-        self.block.push(indices, value);
+        match weight {
+            Some(weight) => self.block.push_weighted(indices, value, weight),
+            None => self.block.push(indices, value),
+        }
         if self.block.len() == self.block_entries { self.end_block() } else { Ok(()) }
     }
 
@@ -144,12 +157,14 @@ struct SplitWriter<'d> {
     shard: Option<ShardWriter<'d>>,
     record: SplitRecord,
     values: ValueStatistics,
+    /// In a dataset with weights.
+    weights: Option<WeightSums>,
     previous: Vec<u32>,
     seen: Vec<Vec<u64>>,
 }
 
 impl SplitWriter<'_> {
-    fn push(&mut self, indices: &[u32], value: f64) -> Result<()> {
+    fn push(&mut self, indices: &[u32], value: f64, weight: Option<f64>) -> Result<()> {
         let same = self.previous.iter().zip(indices).take_while(|(a, b)| a == b).count();
         let begun = self.record.entries > 0;
         debug_assert!(!begun || self.previous.as_slice() < indices, "entries must come sorted");
@@ -166,18 +181,26 @@ impl SplitWriter<'_> {
         }
         if self.shard.is_none() {
             let path = self.directory.join(self.split.name()).join(shard_name(self.record.shards.len()));
-            self.shard = Some(ShardWriter::create(self.disk, &path, &self.dims, self.cut.block)?);
+            self.shard =
+                Some(ShardWriter::create(self.disk, &path, &self.dims, self.cut.block, weight.is_some())?);
         }
         if let Some(shard) = &mut self.shard {
-            shard.push(indices, value)?;
+            shard.push(indices, value, weight)?;
         }
         self.previous.clear();
         self.previous.extend_from_slice(indices);
+        self.record.entries += 1;
+        if let Some((sums, weight)) = self.weights.as_mut().zip(weight) {
+            sums.add(value, weight);
+            // Nothing is learned from an entry without weight, neither of its ids nor of its value.
+            if weight == 0.0 {
+                return Ok(());
+            }
+        }
         for (seen, &index) in self.seen.iter_mut().zip(indices) {
             seen[index as usize / 64] |= 1 << (index % 64);
         }
         self.values.add(value);
-        self.record.entries += 1;
         Ok(())
     }
 
@@ -205,13 +228,22 @@ pub struct Written {
     pub splits: Vec<SplitRecord>,
     /// The train values.
     pub values: ValueStatistics,
+    /// What the weights of every split add up to, where there are any.
+    pub weights: Option<Vec<WeightSums>>,
     /// Per level: how many indices have train entries, and how many only others.
     pub seen: Vec<(u64, u64)>,
 }
 
 impl<'d> DatasetWriter<'d> {
     /// Begins the shards in `directory`; `expected` entries in all, `dims` in level order.
-    pub fn create(disk: &'d dyn Disk, directory: &Path, dims: &[u32], expected: u64) -> Result<Self> {
+    /// With `weighted` every entry has a weight.
+    pub fn create(
+        disk: &'d dyn Disk,
+        directory: &Path,
+        dims: &[u32],
+        expected: u64,
+        weighted: bool,
+    ) -> Result<Self> {
         let splits = Split::ALL.map(|split| SplitWriter {
             disk,
             directory: directory.into(),
@@ -221,6 +253,7 @@ impl<'d> DatasetWriter<'d> {
             shard: None,
             record: SplitRecord::default(),
             values: ValueStatistics::default(),
+            weights: weighted.then(WeightSums::default),
             previous: Vec::new(),
             seen: dims.iter().map(|&dim| vec![0; (dim as usize).div_ceil(64)]).collect(),
         });
@@ -232,15 +265,16 @@ impl<'d> DatasetWriter<'d> {
     }
 
     /// Bytes of memory that a writer for such dimensions holds.
-    pub fn memory(dims: &[u32]) -> u64 {
+    pub fn memory(dims: &[u32], weighted: bool) -> u64 {
         let seen: u64 = dims.iter().map(|&dim| u64::from(dim) / 8 + 8).sum();
-        let block = MAX_BLOCK_ENTRIES * (dims.len() * 4 + 8) * 2 + (1 << 18);
+        let block = MAX_BLOCK_ENTRIES * (dims.len() * 4 + 8 + 8 * usize::from(weighted)) * 2 + (1 << 18);
         3 * (seen + block as u64)
     }
 
-    /// Adds an entry; indices in level order, entries ascending within a split.
-    pub fn push(&mut self, split: Split, indices: &[u32], value: f64) -> Result<()> {
-        self.splits[split as usize].push(indices, value)
+    /// Adds an entry, with its weight in a weighted dataset; indices in level order, entries ascending
+    /// within a split.
+    pub fn push(&mut self, split: Split, indices: &[u32], value: f64, weight: Option<f64>) -> Result<()> {
+        self.splits[split as usize].push(indices, value, weight)
     }
 
     /// Completes all shards.
@@ -263,6 +297,12 @@ impl<'d> DatasetWriter<'d> {
         });
         let seen = seen.collect();
         let values = self.splits[0].values.clone();
-        Ok(Written { splits: self.splits.into_iter().map(|split| split.record).collect(), values, seen })
+        let weights = self.splits.iter().map(|split| split.weights).collect();
+        Ok(Written {
+            weights,
+            splits: self.splits.into_iter().map(|split| split.record).collect(),
+            values,
+            seen,
+        })
     }
 }

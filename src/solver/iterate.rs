@@ -20,9 +20,9 @@ pub struct Solver {
 }
 
 /// Room for a trial point and its partials. What is in it between iterations matters to nobody.
-struct Room {
-    trial: Point,
-    partials: Tangent,
+pub(super) struct Room {
+    pub(super) trial: Point,
+    pub(super) partials: Tangent,
 }
 
 /// A step that lowers the cost; its point and partials are in the room.
@@ -85,6 +85,7 @@ impl Solver {
             best,
             guards: guarded,
             stuck: false,
+            stochastic: None,
         })
     }
 
@@ -294,12 +295,22 @@ impl Solver {
         (beta, turn_back)
     }
 
-    fn take_room(&mut self, state: &State) -> Room {
+    /// The metric.
+    pub(super) fn geometry(&self) -> &dyn Geometry {
+        &*self.geometry
+    }
+
+    /// Gives room back.
+    pub(super) fn put_room(&mut self, room: Room) {
+        self.room = Some(room);
+    }
+
+    pub(super) fn take_room(&mut self, state: &State) -> Room {
         let same = |room: &Room| {
             room.trial.dims() == state.point.dims() && room.trial.ranks() == state.point.ranks()
         };
         self.room.take().filter(same).unwrap_or_else(|| Room {
-            trial: Point::zeros(&state.point.dims(), state.point.ranks()),
+            trial: Point::zeros_like(&state.point),
             partials: Tangent::zeros_like(&state.point),
         })
     }
@@ -312,7 +323,7 @@ fn set_to_descent(direction: &mut Tangent, gradient: &Tangent) {
 }
 
 /// Keeps the newest point where its validation MSE is the best so far.
-fn keep_best(state: &mut State) {
+pub(super) fn keep_best(state: &mut State) {
     let Some(mse) = state.last.validation_mse else {
         return;
     };

@@ -39,6 +39,7 @@ mod objective;
 mod options;
 mod polynomial;
 mod state;
+mod stochastic;
 #[cfg(test)]
 mod tests;
 
@@ -49,3 +50,4 @@ pub use objective::{Cost, Objective, StepSums};
 pub use options::{ARMIJO, Algorithm, Beta, MAX_TRIES, ORTHOGONAL, Options, StepRule};
 pub use polynomial::least_minimum;
 pub use state::{Best, Iteration, State, StoppedBy};
+pub use stochastic::{CHUNKS, Stochastic, StochasticAbout};

@@ -46,6 +46,31 @@ pub trait Objective {
     /// What reading the data may bring.
     fn cost_and_gradient(&mut self, point: &Point, partials: &mut Tangent) -> Result<Cost, Self::Error>;
 
+    /// How many chunks the train entries are cut into, for steps from a part of them.
+    fn chunks(&self) -> usize {
+        1
+    }
+
+    /// The mode whose rows have all their entries in one chunk, but for those at its ends.
+    fn leading_mode(&self) -> Option<usize> {
+        None
+    }
+
+    /// The share of a chunk in [`cost_and_gradient`](Self::cost_and_gradient): the shares of all chunks
+    /// add up to the whole.
+    ///
+    /// # Errors
+    ///
+    /// What reading the data may bring.
+    fn chunk_cost_and_gradient(
+        &mut self,
+        _chunk: usize,
+        point: &Point,
+        partials: &mut Tangent,
+    ) -> Result<Cost, Self::Error> {
+        self.cost_and_gradient(point, partials)
+    }
+
     /// The sums of the linearised step along `direction`. One pass.
     ///
     /// # Errors

@@ -21,6 +21,8 @@ pub enum Algorithm {
     ConjugateGradient,
     /// d = -g+.
     SteepestDescent,
+    /// Steps from chunks of the data with momentum, and then conjugate gradients.
+    Stochastic,
     /// Conjugate gradients with the restart rule of geomCG (Kressner, Steinlechner and Vandereycken
     /// 2014): d = -g+ wherever |<g+, T(g)>| is [`ORTHOGONAL`] times <g+, g+> or more. Their method is
     /// this with [`Beta::PolakRibiere`] in the [`Embedded`](crate::manifold::Embedded) geometry.

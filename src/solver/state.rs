@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::stochastic::Stochastic;
 use crate::manifold::{Point, Tangent};
 
 /// The record of one iteration: a line of the log.
@@ -68,6 +69,9 @@ pub struct State {
     pub guards: usize,
     /// Whether no step lowered the cost, not even along -grad: there is no next iteration.
     pub stuck: bool,
+    /// Where steps from chunks of the data stand, before conjugate gradients begin; none where there are
+    /// no such steps (any more).
+    pub stochastic: Option<Box<Stochastic>>,
 }
 
 impl State {

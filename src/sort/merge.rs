@@ -1,6 +1,6 @@
 //! Merges sorted runs with a loser tree: one comparison per level and record.
 
-use super::record::Record;
+use super::record::{Payload, Record};
 use super::runs::{Run, Ties};
 use crate::error::{IoContext, Result};
 use bytemuck::{Pod, Zeroable};
@@ -9,22 +9,22 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 /// Reads one run through a buffer.
-pub(super) struct RunReader<'f, const W: usize> {
+pub(super) struct RunReader<'f, const W: usize, P> {
     file: &'f File,
     next: u64,
     end: u64,
-    buffer: Vec<Record<W>>,
+    buffer: Vec<Record<W, P>>,
     position: usize,
     capacity: usize,
     directory: PathBuf,
 }
 
-impl<'f, const W: usize> RunReader<'f, W>
+impl<'f, const W: usize, P: Payload> RunReader<'f, W, P>
 where
-    Record<W>: Pod,
+    Record<W, P>: Pod,
 {
     pub(super) fn new(file: &'f File, run: Run, bytes: usize, directory: &Path) -> Self {
-        let capacity = (bytes / size_of::<Record<W>>()).max(1);
+        let capacity = (bytes / size_of::<Record<W, P>>()).max(1);
         RunReader {
             file,
             next: run.start,
@@ -37,7 +37,7 @@ where
     }
 
     #[inline]
-    fn next(&mut self) -> Result<Option<Record<W>>> {
+    fn next(&mut self) -> Result<Option<Record<W, P>>> {
         if self.position == self.buffer.len() {
             let count = self.capacity.min((self.end - self.next) as usize);
             if count == 0 {
@@ -45,7 +45,7 @@ where
             }
             self.buffer.resize(count, Zeroable::zeroed());
             let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut self.buffer);
-            let offset = self.next * size_of::<Record<W>>() as u64;
+            let offset = self.next * size_of::<Record<W, P>>() as u64;
             self.file.read_exact_at(bytes, offset).context("read a scratch file in", &self.directory)?;
             self.next += count as u64;
             self.position = 0;
@@ -56,20 +56,20 @@ where
 }
 
 /// The records of several runs, in order. Of equal records that of the earlier run comes first.
-pub(super) struct Merge<'f, const W: usize> {
-    runs: Vec<RunReader<'f, W>>,
+pub(super) struct Merge<'f, const W: usize, P> {
+    runs: Vec<RunReader<'f, W, P>>,
     /// The next record of every run; None when it has ended.
-    heads: Vec<Option<Record<W>>>,
+    heads: Vec<Option<Record<W, P>>>,
     /// `tree[0]` is the winner, `tree[n]` the loser of the match at inner node n.
     tree: Vec<usize>,
     ties: Ties,
 }
 
-impl<'f, const W: usize> Merge<'f, W>
+impl<'f, const W: usize, P: Payload> Merge<'f, W, P>
 where
-    Record<W>: Pod,
+    Record<W, P>: Pod,
 {
-    pub(super) fn new(mut runs: Vec<RunReader<'f, W>>, ties: Ties) -> Result<Self> {
+    pub(super) fn new(mut runs: Vec<RunReader<'f, W, P>>, ties: Ties) -> Result<Self> {
         let heads = runs.iter_mut().map(RunReader::next).collect::<Result<Vec<_>>>()?;
         let count = runs.len();
         let mut merge = Merge { runs, heads, tree: vec![usize::MAX; count.max(1)], ties };
@@ -115,7 +115,7 @@ where
     }
 
     #[inline]
-    pub(super) fn next(&mut self) -> Result<Option<Record<W>>> {
+    pub(super) fn next(&mut self) -> Result<Option<Record<W, P>>> {
         let run = self.tree[0];
         let Some(head) = self.heads.get_mut(run) else { return Ok(None) };
         let Some(record) = head.take() else { return Ok(None) };

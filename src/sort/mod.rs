@@ -12,7 +12,7 @@ mod radix;
 mod record;
 mod runs;
 
-pub use record::{Key, Packing, Record};
+pub use record::{Key, Packing, Payload, Record};
 pub use runs::{Sorter, Ties};
 
 #[cfg(test)]

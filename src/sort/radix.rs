@@ -1,10 +1,14 @@
 //! Sorts one buffer by its keys, least significant byte first: stable, and linear in the length.
 
-use super::record::Record;
+use super::record::{Payload, Record};
 
 /// Sorts `records` by the low `bits` of their keys, `scratch` being as long; the result is in
 /// `records`. Records with equal keys keep their order.
-pub fn sort_by_key<const W: usize>(records: &mut Vec<Record<W>>, scratch: &mut Vec<Record<W>>, bits: u32) {
+pub fn sort_by_key<const W: usize, P: Payload>(
+    records: &mut Vec<Record<W, P>>,
+    scratch: &mut Vec<Record<W, P>>,
+    bits: u32,
+) {
     let digits = bits.div_ceil(8) as usize;
     if records.len() < 256 {
         records.sort_by_key(|record| record.key);
@@ -39,12 +43,12 @@ pub fn sort_by_key<const W: usize>(records: &mut Vec<Record<W>>, scratch: &mut V
 }
 
 #[inline(always)]
-fn byte<const W: usize>(record: &Record<W>, digit: usize) -> usize {
+fn byte<const W: usize, P>(record: &Record<W, P>, digit: usize) -> usize {
     (record.key[W - 1 - digit / 8] >> (8 * (digit % 8))) as usize & 255
 }
 
 /// Puts records of equal keys in the order of their values.
-pub fn sort_ties_by_value<const W: usize>(records: &mut [Record<W>]) {
+pub fn sort_ties_by_value<const W: usize, P: Payload>(records: &mut [Record<W, P>]) {
     let mut start = 0;
     while start < records.len() {
         let mut end = start + 1;
@@ -52,7 +56,7 @@ pub fn sort_ties_by_value<const W: usize>(records: &mut [Record<W>]) {
             end += 1;
         }
         if end - start > 1 {
-            records[start..end].sort_unstable_by(|a, b| a.value.total_cmp(&b.value));
+            records[start..end].sort_unstable_by(|a, b| a.value.order(&b.value));
         }
         start = end;
     }

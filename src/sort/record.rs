@@ -1,4 +1,4 @@
-//! What is sorted: a packed key of up to 256 bits and a value.
+//! What is sorted: a packed key of up to 256 bits and what goes along, a value or a value and its weight.
 
 use bytemuck::{Pod, Zeroable};
 use std::cmp::Ordering;
@@ -6,34 +6,85 @@ use std::cmp::Ordering;
 /// A key of `64 W` bits, most significant word first: compared as a number.
 pub type Key<const W: usize> = [u64; W];
 
-/// A key and its value. Fixed size, no padding: written to scratch files as it is.
+/// What goes along with a key: the value, and the weight where entries have one.
+pub trait Payload: Pod + PartialEq + std::fmt::Debug + Send + Sync {
+    /// From a value and the weight that it may have.
+    fn new(value: f64, weight: Option<f64>) -> Self;
+    /// The value.
+    fn value(&self) -> f64;
+    /// The weight, where entries have one.
+    fn weight(&self) -> Option<f64>;
+    /// A total order, so that equal keys come out the same whatever order they came in.
+    fn order(&self, other: &Self) -> Ordering;
+}
+
+impl Payload for f64 {
+    #[inline]
+    fn new(value: f64, _: Option<f64>) -> Self {
+        value
+    }
+    #[inline]
+    fn value(&self) -> f64 {
+        *self
+    }
+    #[inline]
+    fn weight(&self) -> Option<f64> {
+        None
+    }
+    #[inline]
+    fn order(&self, other: &Self) -> Ordering {
+        self.total_cmp(other)
+    }
+}
+
+/// A value and its weight.
+impl Payload for [f64; 2] {
+    #[inline]
+    fn new(value: f64, weight: Option<f64>) -> Self {
+        [value, weight.unwrap_or(1.0)]
+    }
+    #[inline]
+    fn value(&self) -> f64 {
+        self[0]
+    }
+    #[inline]
+    fn weight(&self) -> Option<f64> {
+        Some(self[1])
+    }
+    #[inline]
+    fn order(&self, other: &Self) -> Ordering {
+        self[0].total_cmp(&other[0]).then(self[1].total_cmp(&other[1]))
+    }
+}
+
+/// A key and what goes along. Fixed size, no padding: written to scratch files as it is.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[repr(C)]
-pub struct Record<const W: usize> {
+pub struct Record<const W: usize, P = f64> {
     /// What is sorted by.
     pub key: Key<W>,
     /// What goes along.
-    pub value: f64,
+    pub value: P,
 }
 
-// `derive` cannot see that an array of u64 followed by an f64 has no padding for every W.
+// `derive` cannot see that an array of u64 followed by one of f64 has no padding for every W.
 macro_rules! pod {
-    ($($words:literal),*) => {$(
+    ($($words:literal $payload:ty),*) => {$(
         // SAFETY: repr(C), 8-byte fields only, so no padding; every bit pattern is valid.
         #[allow(unsafe_code)]
-        unsafe impl Zeroable for Record<$words> {}
+        unsafe impl Zeroable for Record<$words, $payload> {}
         // SAFETY: as above; Copy, 'static, no interior mutability.
         #[allow(unsafe_code)]
-        unsafe impl Pod for Record<$words> {}
+        unsafe impl Pod for Record<$words, $payload> {}
     )*};
 }
-pod!(1, 2, 4);
+pod!(1 f64, 2 f64, 4 f64, 1 [f64; 2], 2 [f64; 2], 4 [f64; 2]);
 
-impl<const W: usize> Record<W> {
-    /// The total order by key and value.
+impl<const W: usize, P: Payload> Record<W, P> {
+    /// The total order by key and what goes along.
     #[inline]
     pub fn order(&self, other: &Self) -> Ordering {
-        self.key.cmp(&other.key).then_with(|| self.value.total_cmp(&other.value))
+        self.key.cmp(&other.key).then_with(|| self.value.order(&other.value))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::merge::{Merge, RunReader};
 use super::radix;
-use super::record::Record;
+use super::record::{Payload, Record};
 use crate::control::Control;
 use crate::error::{Error, IoContext, Result};
 use bytemuck::Pod;
@@ -33,35 +33,35 @@ pub(super) struct Run {
 }
 
 /// Sorts any number of records in a given amount of memory.
-pub struct Sorter<const W: usize> {
+pub struct Sorter<const W: usize, P = f64> {
     bits: u32,
     ties: Ties,
     memory: usize,
     directory: PathBuf,
     capacity: usize,
-    buffer: Vec<Record<W>>,
-    writer: Option<thread::JoinHandle<Result<Worker<W>>>>,
-    idle: Option<Worker<W>>,
+    buffer: Vec<Record<W, P>>,
+    writer: Option<thread::JoinHandle<Result<Worker<W, P>>>>,
+    idle: Option<Worker<W, P>>,
     total: u64,
 }
 
 /// What sorts and writes a buffer while the next one fills.
-struct Worker<const W: usize> {
-    spare: Vec<Record<W>>,
-    scratch: Vec<Record<W>>,
+struct Worker<const W: usize, P> {
+    spare: Vec<Record<W, P>>,
+    scratch: Vec<Record<W, P>>,
     file: File,
     runs: Vec<Run>,
     written: u64,
 }
 
-impl<const W: usize> Sorter<W>
+impl<const W: usize, P: Payload> Sorter<W, P>
 where
-    Record<W>: Pod,
+    Record<W, P>: Pod,
 {
     /// Sorts by the low `bits` of the keys in `memory` bytes, with scratch files in `directory`.
     pub fn new(bits: u32, ties: Ties, memory: u64, directory: &Path) -> Self {
         // One buffer fills, one is sorted, one is the radix sort's scratch.
-        let capacity = (memory as usize / 3 / size_of::<Record<W>>()).max(1024);
+        let capacity = (memory as usize / 3 / size_of::<Record<W, P>>()).max(1024);
         Sorter {
             bits,
             ties,
@@ -77,7 +77,7 @@ where
 
     /// Takes a record.
     #[inline]
-    pub fn push(&mut self, record: Record<W>) -> Result<()> {
+    pub fn push(&mut self, record: Record<W, P>) -> Result<()> {
         if self.buffer.len() == self.capacity {
             self.spill()?;
         }
@@ -100,7 +100,7 @@ where
     }
 
     /// The worker, when it has finished what it was doing.
-    fn worker(&mut self) -> Result<Option<Worker<W>>> {
+    fn worker(&mut self) -> Result<Option<Worker<W, P>>> {
         match self.writer.take() {
             Some(handle) => match handle.join() {
                 Ok(result) => result.map(Some),
@@ -141,7 +141,11 @@ where
     }
 
     /// Gives all records in order to `each`.
-    pub fn finish(mut self, control: &Control, mut each: impl FnMut(&Record<W>) -> Result<()>) -> Result<()> {
+    pub fn finish(
+        mut self,
+        control: &Control,
+        mut each: impl FnMut(&Record<W, P>) -> Result<()>,
+    ) -> Result<()> {
         if self.total == 0 {
             let mut scratch = Vec::new();
             sort_buffer(&mut self.buffer, &mut scratch, self.bits, self.ties);
@@ -173,7 +177,7 @@ where
             let mut runs = Vec::new();
             for group in worker.runs.chunks(fan_in) {
                 let start = written;
-                let mut out: Vec<Record<W>> = Vec::with_capacity(LEAST_READ / size_of::<Record<W>>());
+                let mut out: Vec<Record<W, P>> = Vec::with_capacity(LEAST_READ / size_of::<Record<W, P>>());
                 let mut merge = Merge::new(
                     readers(&worker.file, group, read(group.len() + 1), &self.directory),
                     self.ties,
@@ -210,21 +214,21 @@ where
     }
 }
 
-fn readers<'f, const W: usize>(
+fn readers<'f, const W: usize, P: Payload>(
     file: &'f File,
     runs: &[Run],
     bytes: usize,
     directory: &Path,
-) -> Vec<RunReader<'f, W>>
+) -> Vec<RunReader<'f, W, P>>
 where
-    Record<W>: Pod,
+    Record<W, P>: Pod,
 {
     runs.iter().map(|&run| RunReader::new(file, run, bytes, directory)).collect()
 }
 
-fn sort_buffer<const W: usize>(
-    records: &mut Vec<Record<W>>,
-    scratch: &mut Vec<Record<W>>,
+fn sort_buffer<const W: usize, P: Payload>(
+    records: &mut Vec<Record<W, P>>,
+    scratch: &mut Vec<Record<W, P>>,
     bits: u32,
     ties: Ties,
 ) {
@@ -234,10 +238,15 @@ fn sort_buffer<const W: usize>(
     }
 }
 
-fn write_records<const W: usize>(file: &File, at: u64, records: &[Record<W>], directory: &Path) -> Result<()>
+fn write_records<const W: usize, P: Payload>(
+    file: &File,
+    at: u64,
+    records: &[Record<W, P>],
+    directory: &Path,
+) -> Result<()>
 where
-    Record<W>: Pod,
+    Record<W, P>: Pod,
 {
-    let offset = at * size_of::<Record<W>>() as u64;
+    let offset = at * size_of::<Record<W, P>>() as u64;
     file.write_all_at(bytemuck::cast_slice(records), offset).context("write a scratch file in", directory)
 }

@@ -43,10 +43,14 @@ struct Description<T> {
 }
 
 /// Writes a container.
+///
+/// An error of the disk comes back from [`finish`](Self::finish) and not before: whoever writes together with
+/// other processes goes through all steps with them.
 pub struct ContainerWriter<'d> {
     file: AtomicFile<'d>,
     path: PathBuf,
     arrays: Vec<ArrayRecord>,
+    failed: Option<Error>,
 }
 
 impl<'d> ContainerWriter<'d> {
@@ -59,28 +63,28 @@ impl<'d> ContainerWriter<'d> {
         let crc = crc32c::crc32c(&head[..12]);
         head[12..].copy_from_slice(&crc.to_le_bytes());
         file.append(&head)?;
-        Ok(ContainerWriter { file, path: path.into(), arrays: Vec::new() })
+        Ok(ContainerWriter { file, path: path.into(), arrays: Vec::new(), failed: None })
     }
 
     /// Adds an array.
-    pub fn array(&mut self, name: impl Into<String>, values: &[f64]) -> Result<()> {
-        let offset = self.file.written();
-        let mut crcs = Vec::new();
-        for piece in bytemuck::cast_slice::<f64, u8>(values).chunks(PIECE) {
-            crcs.push(crc32c::crc32c(piece));
-            self.file.append(piece)?;
-        }
-        self.arrays.push(ArrayRecord {
-            name: name.into(),
-            offset,
-            length: values.len() as u64,
-            crc32c: crcs,
-        });
-        Ok(())
+    pub fn array(&mut self, name: impl Into<String>, values: &[f64]) {
+        let mut array = self.begin(name);
+        array.append(values);
+        array.end();
+    }
+
+    /// Begins an array that comes in parts.
+    pub fn begin(&mut self, name: impl Into<String>) -> ArrayWriter<'_, 'd> {
+        let record =
+            ArrayRecord { name: name.into(), offset: self.file.written(), length: 0, crc32c: Vec::new() };
+        ArrayWriter { container: self, record, piece: 0, crc: 0 }
     }
 
     /// Adds the description and completes the file.
     pub fn finish(mut self, kind: &str, about: &impl Serialize) -> Result<()> {
+        if let Some(failed) = self.failed.take() {
+            return Err(failed);
+        }
         let description = Description { kind: kind.into(), about, arrays: std::mem::take(&mut self.arrays) };
         let text =
             serde_json::to_vec(&description).map_err(std::io::Error::other).context("write", &self.path)?;
@@ -94,6 +98,48 @@ impl<'d> ContainerWriter<'d> {
         self.file.append(&text)?;
         self.file.append(&tail)?;
         self.file.commit()
+    }
+}
+
+/// An array on its way into a container.
+pub struct ArrayWriter<'c, 'd> {
+    container: &'c mut ContainerWriter<'d>,
+    record: ArrayRecord,
+    /// Bytes of the present piece so far, and their checksum.
+    piece: usize,
+    crc: u32,
+}
+
+impl ArrayWriter<'_, '_> {
+    /// Adds numbers.
+    pub fn append(&mut self, values: &[f64]) {
+        self.record.length += values.len() as u64;
+        let mut bytes: &[u8] = bytemuck::cast_slice(values);
+        while !bytes.is_empty() {
+            let (now, later) = bytes.split_at(bytes.len().min(PIECE - self.piece));
+            self.crc = crc32c::crc32c_append(self.crc, now);
+            self.piece += now.len();
+            if self.container.failed.is_none() {
+                self.container.failed = self.container.file.append(now).err();
+            }
+            if self.piece == PIECE {
+                self.end_piece();
+            }
+            bytes = later;
+        }
+    }
+
+    fn end_piece(&mut self) {
+        self.record.crc32c.push(self.crc);
+        (self.piece, self.crc) = (0, 0);
+    }
+
+    /// Completes the array.
+    pub fn end(mut self) {
+        if self.piece > 0 {
+            self.end_piece();
+        }
+        self.container.arrays.push(self.record);
     }
 }
 
@@ -187,6 +233,15 @@ impl<T: DeserializeOwned> Container<T> {
 
     /// Reads an array of a known length.
     pub fn array(&self, name: &str, length: usize) -> Result<Vec<f64>> {
+        // No more room than the file has numbers.
+        let known = self.arrays.iter().any(|array| array.name == name && array.length == length as u64);
+        let mut values = Vec::with_capacity(if known { length } else { 0 });
+        self.for_each_piece(name, length, |piece| values.extend_from_slice(piece))?;
+        Ok(values)
+    }
+
+    /// Calls `each` with the numbers of an array of a known length, piece by piece.
+    pub fn for_each_piece(&self, name: &str, length: usize, mut each: impl FnMut(&[f64])) -> Result<()> {
         let found = self.arrays.iter().find(|array| array.name == name);
         let Some(array) = found.filter(|array| array.length == length as u64) else {
             let has = found.map_or("none".into(), |array| array.length.to_string());
@@ -196,12 +251,10 @@ impl<T: DeserializeOwned> Container<T> {
                 format!("array '{name}' should have {length} numbers, has {has}"),
             ));
         };
-        let mut values = vec![0f64; length];
-        let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut values);
-        for (piece, &crc) in
-            bytes.chunks_mut(PIECE).zip(&array.crc32c).enumerate().map(|(n, (bytes, crc))| ((n, bytes), crc))
-        {
-            let (number, bytes) = piece;
+        let mut values = vec![0f64; length.min(PIECE / 8)];
+        for (number, &crc) in array.crc32c.iter().enumerate() {
+            let count = (length - number * (PIECE / 8)).min(PIECE / 8);
+            let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut values[..count]);
             let at = array.offset + (number * PIECE) as u64;
             self.file.read_exact_at(bytes, at).context("read", &self.path)?;
             if crc32c::crc32c(bytes) != crc {
@@ -211,13 +264,16 @@ impl<T: DeserializeOwned> Container<T> {
                     format!("the checksum of '{name}' does not match"),
                 ));
             }
+            each(&values[..count]);
         }
-        Ok(values)
+        Ok(())
     }
 
     /// Reads everything, to check it.
     pub fn check(&self) -> Result<()> {
-        self.arrays.iter().try_for_each(|array| self.array(&array.name, array.length as usize).map(drop))
+        self.arrays
+            .iter()
+            .try_for_each(|array| self.for_each_piece(&array.name, array.length as usize, |_| ()))
     }
 }
 
@@ -232,8 +288,8 @@ mod tests {
         let path = directory.path().join("c");
         let values: Vec<f64> = (0..20).map(|n| f64::from(n) * 0.1).collect();
         let mut writer = ContainerWriter::create(&RealDisk, &path).unwrap();
-        writer.array("a", &values[..7]).unwrap();
-        writer.array("b", &values[7..]).unwrap();
+        writer.array("a", &values[..7]);
+        writer.array("b", &values[7..]);
         writer.finish("test", &17u32).unwrap();
         let read = || -> Result<(u32, Vec<f64>, Vec<f64>)> {
             let container = Container::<u32>::open(&path, "test")?;

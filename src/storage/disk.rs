@@ -89,3 +89,51 @@ impl Disk for RealDisk {
         absent_is_fine(fs::remove_dir_all(path))
     }
 }
+
+/// A disk that keeps nothing: for processes that do the same work as the one that writes.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoDisk;
+
+impl DiskFile for io::Sink {
+    fn sync(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Disk for NoDisk {
+    fn create(&self, _: &Path) -> io::Result<Box<dyn DiskFile>> {
+        Ok(Box::new(io::sink()))
+    }
+
+    fn append(&self, _: &Path) -> io::Result<Box<dyn DiskFile>> {
+        Ok(Box::new(io::sink()))
+    }
+
+    fn sync_file(&self, _: &Path) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn rename(&self, _: &Path, _: &Path) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn exchange(&self, _: &Path, _: &Path) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn sync_dir(&self, _: &Path) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn create_dir(&self, _: &Path) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn remove_file(&self, _: &Path) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn remove_dir(&self, _: &Path) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -18,8 +18,8 @@ mod partial;
 mod staging;
 
 pub use atomic::{AtomicFile, write_atomic};
-pub use container::{CONTAINER_VERSION, Container, ContainerWriter};
-pub use disk::{Disk, DiskFile, RealDisk};
+pub use container::{ArrayWriter, CONTAINER_VERSION, Container, ContainerWriter};
+pub use disk::{Disk, DiskFile, NoDisk, RealDisk};
 pub use lock::Lock;
 pub use partial::{make_dir, remove_partial};
 pub use staging::Staging;

@@ -1,6 +1,7 @@
 //! Reads blocks ahead of the computation: past the page cache where the file system allows it, else
 //! through it, dropping behind what was read.
 
+use super::here;
 use crate::error::{IoContext, Result};
 use crate::shard::Shard;
 use std::fs::{File, Metadata};
@@ -104,8 +105,8 @@ struct Piece {
 
 /// Calls `each(position, bytes)` for the given blocks (shard and number), in order.
 pub(super) fn read(
-    shards: &[Shard],
-    readers: &[Reader],
+    shards: &[Option<Shard>],
+    readers: &[Option<Reader>],
     blocks: &[(usize, usize)],
     mut each: impl FnMut(usize, &[u8]) -> Result<()>,
 ) -> Result<()> {
@@ -115,7 +116,7 @@ pub(super) fn read(
         let reading = scope.spawn(move || -> Result<()> {
             let mut start = 0;
             while start < blocks.len() {
-                let end = piece_end(shards, blocks, start);
+                let end = piece_end(shards, blocks, start)?;
                 let mut pages = take_back.try_recv().unwrap_or_default();
                 let begin = read_piece(shards, readers, &blocks[start..end], &mut pages)?;
                 if give.send(Piece { blocks: start..end, pages, begin }).is_err() {
@@ -131,12 +132,15 @@ pub(super) fn read(
             let mut at = piece.begin;
             for position in piece.blocks {
                 let (shard, number) = blocks[position];
-                let length = shards[shard].blocks()[number].bytes as usize;
-                result = each(position, &bytes[at..at + length]);
+                result = here(&shards[shard]).and_then(|shard| {
+                    let length = shard.blocks()[number].bytes as usize;
+                    let block = &bytes[at..at + length];
+                    at += length;
+                    each(position, block)
+                });
                 if result.is_err() {
                     break 'pieces;
                 }
-                at += length;
             }
             // A reader that has finished needs no more buffers.
             let _ = give_back.send(piece.pages);
@@ -148,25 +152,26 @@ pub(super) fn read(
 }
 
 /// One past the last block that goes into the piece that begins at `start`.
-fn piece_end(shards: &[Shard], blocks: &[(usize, usize)], start: usize) -> usize {
-    let size = |position: usize| shards[blocks[position].0].blocks()[blocks[position].1].bytes as usize;
+fn piece_end(shards: &[Option<Shard>], blocks: &[(usize, usize)], start: usize) -> Result<usize> {
+    let rows = here(&shards[blocks[start].0])?.blocks();
+    let size = |position: usize| rows[blocks[position].1].bytes as usize;
     let (mut end, mut bytes) = (start + 1, size(start));
     while end < blocks.len() && blocks[end].0 == blocks[start].0 && bytes + size(end) <= PIECE {
         bytes += size(end);
         end += 1;
     }
-    end
+    Ok(end)
 }
 
 fn read_piece(
-    shards: &[Shard],
-    readers: &[Reader],
+    shards: &[Option<Shard>],
+    readers: &[Option<Reader>],
     blocks: &[(usize, usize)],
     pages: &mut Vec<Page>,
 ) -> Result<usize> {
-    let shard = &shards[blocks[0].0];
+    let shard = here(&shards[blocks[0].0])?;
     let first = shard.blocks()[blocks[0].1];
     let last = shard.blocks()[blocks[blocks.len() - 1].1];
     let length = (last.offset - first.offset) as usize + last.bytes as usize;
-    readers[blocks[0].0].read(shard, first.offset, length, pages)
+    here(&readers[blocks[0].0])?.read(shard, first.offset, length, pages)
 }

@@ -39,6 +39,7 @@ fn state(iteration: usize) -> State {
         best: Some(Best { point: point(iteration + 300), validation_mse: 0.05, iteration: 1 }),
         guards: 2,
         stuck: false,
+        stochastic: None,
     }
 }
 

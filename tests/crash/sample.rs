@@ -69,7 +69,8 @@ pub fn config(dataset: &Dataset) -> Config {
 
 /// A checkpoint every second iteration, with room to write it behind the next pass.
 pub fn limits() -> Limits {
-    Limits { memory: 64 << 20, threads: 1, every: Every { iterations: 2, time: Duration::MAX } }
+    let every = Every { iterations: 2, time: Duration::MAX };
+    Limits { memory: 64 << 20, threads: 1, every, ..Limits::default() }
 }
 
 /// The names in a directory and below that are temporary.

@@ -1,7 +1,7 @@
 //! What an iteration is made of, and how well its memory was foretold.
 
 use crate::cases::{Place, dataset};
-use crate::measure;
+use crate::measure::last_line;
 use serde_json::Value;
 use std::process::Command;
 
@@ -65,9 +65,4 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
         std::fs::remove_dir_all(run).map_err(|error| error.to_string())?;
     }
     Ok(())
-}
-
-fn last_line(command: &mut Command) -> Result<Value, String> {
-    let (_, output) = measure::run(command)?;
-    serde_json::from_str(output.lines().last().unwrap_or_default()).map_err(|error| error.to_string())
 }

@@ -15,7 +15,7 @@ use tenfill::budget::Budget;
 use tenfill::kernel::{FactorsView, GradientSums, Precision, StepSums, naive};
 use tenfill::manifold::{Distribution, Point, Tangent, random_point};
 use tenfill::objective::Streamed;
-use tenfill::shard::{BlockView, Dataset, Split};
+use tenfill::shard::{BlockView, Dataset, Shard, Split};
 use tenfill::solver::Objective;
 use tenfill::stream::Access;
 use tenfill::usage::{anonymous_bytes, cpu_seconds};
@@ -41,6 +41,9 @@ pub struct Arguments {
 
 /// Naive loops are timed on this many blocks.
 const NAIVE_BLOCKS: usize = 2;
+
+/// Checks are timed on this many: more than a processor's own caches hold.
+const CHECKED_BLOCKS: usize = 64;
 
 pub fn run(arguments: &Arguments) -> Result<(), String> {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(arguments.threads).build();
@@ -120,6 +123,48 @@ fn sample(case: &Case, dataset: &Dataset) -> (Point, Tangent) {
     (random_point(&dims, &ranks, Distribution::Uniform, 1), direction)
 }
 
+/// The first blocks of a dataset, in memory.
+struct FewBlocks {
+    shard: Shard,
+    buffers: Vec<Vec<u64>>,
+}
+
+impl FewBlocks {
+    fn read(dataset: &Dataset, most: usize) -> Result<Self, String> {
+        let shards = dataset.shards(Split::Train).map_err(|error| error.to_string())?;
+        let shard = shards.into_iter().next().ok_or("the dataset has no shards")?;
+        let mut buffers = Vec::new();
+        for number in 0..shard.blocks().len().min(most) {
+            let mut buffer = Vec::new();
+            shard.read_block(number, &mut buffer).map_err(|error| error.to_string())?;
+            buffers.push(buffer);
+        }
+        Ok(FewBlocks { shard, buffers })
+    }
+
+    fn bytes(&self) -> impl Iterator<Item = &[u8]> {
+        let sizes = self.shard.blocks().iter().map(|block| block.bytes as usize);
+        self.buffers.iter().zip(sizes).map(|(buffer, size)| &bytemuck::cast_slice(buffer)[..size])
+    }
+}
+
+/// ns per entry that a block's checks cost, one thread: its checksum (whenever it was read from disk)
+/// and a look through its structure (once per run).
+fn check_times(dataset: &Dataset) -> Result<(f64, f64), String> {
+    let few = FewBlocks::read(dataset, CHECKED_BLOCKS)?;
+    let blocks = &few.shard.blocks()[..few.buffers.len()];
+    let entries = blocks.iter().map(|block| u64::from(block.entries)).sum::<u64>() as f64;
+    let (sums, _) = time(1, || {
+        let mut checked = few.bytes().enumerate().map(|(number, bytes)| few.shard.check(number, bytes));
+        checked.try_for_each(|checked| checked).map_err(|error| error.to_string())
+    })?;
+    let (structure, _) = time(1, || {
+        let mut views = few.bytes().enumerate().map(|(number, bytes)| few.shard.view(number, bytes));
+        views.try_for_each(|view| view.map(|view| _ = black_box(view))).map_err(|error| error.to_string())
+    })?;
+    Ok((sums * 1e9 / entries, structure * 1e9 / entries))
+}
+
 /// ns per entry of the naive gradient and step, one thread.
 fn naive_times(point: &Point, direction: &Tangent, dataset: &Dataset) -> Result<(f64, f64), String> {
     let order = &dataset.manifest().mode_order;
@@ -128,19 +173,9 @@ fn naive_times(point: &Point, direction: &Tangent, dataset: &Dataset) -> Result<
     let dims: Vec<usize> = (0..order.len()).map(|level| at.dim(level)).collect();
     let mut sums = GradientSums::new(&dims, at.ranks(), 0..dims[0], Precision::F64);
     let mut step = StepSums::default();
-    let shards = dataset.shards(Split::Train).map_err(|error| error.to_string())?;
-    let shard = shards.first().ok_or("the dataset has no shards")?;
-    let mut buffers = Vec::new();
-    for number in 0..shard.blocks().len().min(NAIVE_BLOCKS) {
-        let mut buffer = Vec::new();
-        shard.read_block(number, &mut buffer).map_err(|error| error.to_string())?;
-        buffers.push(buffer);
-    }
-    let blocks: Vec<BlockView<'_>> = (buffers.iter().enumerate())
-        .map(|(number, buffer)| {
-            let bytes: &[u8] = &bytemuck::cast_slice(buffer)[..shard.blocks()[number].bytes as usize];
-            shard.view(number, bytes).map_err(|error| error.to_string())
-        })
+    let few = FewBlocks::read(dataset, NAIVE_BLOCKS)?;
+    let blocks: Vec<BlockView<'_>> = (few.bytes().enumerate())
+        .map(|(number, bytes)| few.shard.view(number, bytes).map_err(|error| error.to_string()))
         .collect::<Result<_, _>>()?;
     let entries = blocks.iter().map(|block| block.entries).sum::<usize>() as f64;
     let (gradient, _) = time(1, || {
@@ -168,7 +203,7 @@ fn measure(case: &Case, dataset: &Dataset, limits: &Limits) -> Result<Vec<Value>
     let (point, direction) = sample(case, dataset);
     let (naive_gradient, naive_step) = naive_times(&point, &direction, dataset)?;
     let mut partials = direction.clone();
-    let mut lines = Vec::new();
+    let (mut lines, mut gradient_ns) = (Vec::new(), f64::NAN);
     for (pass, precision) in
         [("gradient", Precision::Mixed), ("f64", Precision::F64), ("step", Precision::Mixed)]
     {
@@ -184,6 +219,9 @@ fn measure(case: &Case, dataset: &Dataset, limits: &Limits) -> Result<Vec<Value>
         let memory = anonymous_bytes().saturating_sub(before);
         let naive = if pass == "step" { naive_step } else { naive_gradient };
         let (fast, wall) = (cpu * 1e9 / entries, wall * 1e9 / entries);
+        if pass == "gradient" {
+            gradient_ns = fast;
+        }
         let bytes = manifest.bytes_per_entry();
         let least = limits.least(multiply_adds(case, manifest.train.fibres as f64, entries), bytes);
         let asked = case.asked.filter(|_| pass != "f64");
@@ -204,6 +242,14 @@ fn measure(case: &Case, dataset: &Dataset, limits: &Limits) -> Result<Vec<Value>
             "gigabytes_per_second": bytes / wall, "memory_bytes": memory,
         }));
     }
+    let (sums, structure) = check_times(dataset)?;
+    println!(
+        "{:29} checks   one thread: checksum {sums:.2} ns per entry, {:.1} % of a gradient pass; structure, once: {structure:.2} ns",
+        case.name,
+        100.0 * sums / (threads as f64 * gradient_ns),
+    );
+    lines
+        .push(json!({ "case": case.name, "pass": "checks", "checksum_ns": sums, "structure_ns": structure }));
     Ok(lines)
 }
 

@@ -4,13 +4,17 @@ mod cases;
 mod compare;
 mod convert;
 mod export;
+mod hard;
 mod instances;
 mod iterations;
 mod kernels;
 mod limits;
 mod measure;
+mod processes;
 mod ratings;
 mod scaling;
+mod simulate;
+mod stochastic;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -32,6 +36,11 @@ enum Command {
     Compare(compare::Arguments),
     Export(export::Arguments),
     Ratings(ratings::Arguments),
+    Stochastic(stochastic::Arguments),
+    Hard(hard::Arguments),
+    Processes(processes::Arguments),
+    Reduce(processes::ReduceArguments),
+    Simulate(simulate::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -44,6 +53,11 @@ fn main() -> ExitCode {
         Command::Compare(arguments) => compare::run(&arguments),
         Command::Export(arguments) => export::run(&arguments),
         Command::Ratings(arguments) => ratings::run(&arguments),
+        Command::Stochastic(arguments) => stochastic::run(&arguments),
+        Command::Hard(arguments) => hard::run(&arguments),
+        Command::Processes(arguments) => processes::run(&arguments),
+        Command::Reduce(arguments) => processes::reduce(&arguments),
+        Command::Simulate(arguments) => simulate::run(&arguments),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

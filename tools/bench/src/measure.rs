@@ -60,6 +60,12 @@ pub fn run(command: &mut Command) -> Result<(Usage, String), String> {
     Ok((Usage { wall, cpu, peak_anonymous }, String::from_utf8_lossy(&output.stdout).into()))
 }
 
+/// Runs `command` to its end; gives its last line, which is JSON.
+pub fn last_line(command: &mut Command) -> Result<Value, String> {
+    let (_, output) = run(command)?;
+    serde_json::from_str(output.lines().last().unwrap_or_default()).map_err(|error| error.to_string())
+}
+
 fn kilobytes(status: &str, field: &str) -> u64 {
     let line = status.lines().find_map(|line| line.strip_prefix(field));
     line.and_then(|rest| rest.split_whitespace().next()?.parse().ok()).unwrap_or(0)

@@ -18,6 +18,9 @@ pub struct Arguments {
     /// Sets, or splits, of each kind
     #[arg(long, default_value_t = 3)]
     seeds: u64,
+    /// The first of them
+    #[arg(long, default_value_t = 1)]
+    first_seed: u64,
     /// 71567 x 10681 x 731 with 10 M ratings instead of 6000 x 4000 x 200 with 1 M
     #[arg(long)]
     large: bool,
@@ -28,12 +31,21 @@ pub struct Arguments {
     /// A Python that has cmfrec and scikit-surprise
     #[arg(long, default_value = "python3")]
     python: PathBuf,
+    /// The other programs to compare with on files
+    #[arg(long, default_value = "cmfrec,surprise")]
+    programs: String,
 }
 
 /// The tastes behind the ratings: what `synth --kind ratings` makes unasked.
 const TASTES: usize = 5;
 const RANKS: [&str; 4] = ["4,4,4", "6,6,6", "8,8,8", "10,10,10"];
 const PLAIN: [&str; 6] = ["--bias", "none", "--penalty", "0", "--no-grow", "--no-clip"];
+
+impl Arguments {
+    fn chosen(&self) -> std::ops::Range<u64> {
+        self.first_seed..self.first_seed + self.seeds
+    }
+}
 
 pub fn run(arguments: &Arguments) -> Result<(), String> {
     std::fs::create_dir_all(&arguments.place.dir).map_err(|error| error.to_string())?;
@@ -48,9 +60,9 @@ fn complete(arguments: &Arguments, data: &Path, rank: &str, options: &[&str]) ->
     let run = arguments.place.dir.join("ratings-run");
     let mut command = Command::new(&arguments.place.tenfill);
     command.args(["complete", "--quiet", "--json", "--force", "--rank", rank, "-o"]);
-    let (_, output) = measure::run(command.arg(&run).arg(data).args(options))?;
+    let done = measure::last_line(command.arg(&run).arg(data).args(options))?;
     std::fs::remove_dir_all(run).map_err(|error| error.to_string())?;
-    serde_json::from_str(output.lines().last().unwrap_or_default()).map_err(|error| error.to_string())
+    Ok(done)
 }
 
 fn number(line: &Value, field: &str) -> f64 {
@@ -64,7 +76,7 @@ fn synthetic(arguments: &Arguments) -> Result<(), String> {
     println!(
         "seed  rank      plain: MSE   iterations  CPU s | default: MSE  rank      iterations  passes  CPU s   MB"
     );
-    for seed in 1..=arguments.seeds {
+    for seed in arguments.chosen() {
         let data = arguments.place.dir.join("ratings.tenfill");
         let text = |numbers: &[u32]| numbers.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
         let mut synth = Command::new(&arguments.place.tenfill);
@@ -131,7 +143,7 @@ fn generating(data: &Path, dims: [u32; 3], entries: u64, seed: u64) -> Result<f6
 fn compare(arguments: &Arguments, file: &Path) -> Result<(), String> {
     println!("{}: 80/10/10, test RMSE at the best validation", file.display());
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("biased_mf.py");
-    for seed in 1..=arguments.seeds {
+    for seed in arguments.chosen() {
         let (data, folder) =
             (arguments.place.dir.join("ratings.tenfill"), arguments.place.dir.join("ratings-csv"));
         let mut convert = Command::new(&arguments.place.tenfill);
@@ -156,7 +168,8 @@ fn compare(arguments: &Arguments, file: &Path) -> Result<(), String> {
             );
         }
         let mut other = Command::new(&arguments.python);
-        let (_, output) = measure::run(other.arg(&script).arg(&folder))?;
+        let (_, output) =
+            measure::run(other.arg(&script).arg(&folder).args(["--programs", &arguments.programs]))?;
         for line in output.lines() {
             let found: Value = serde_json::from_str(line).map_err(|error| error.to_string())?;
             println!(

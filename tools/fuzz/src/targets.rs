@@ -10,7 +10,7 @@ use tenfill::ingest::{self, ReadOptions};
 use tenfill::manifold::{Distribution, Tangent, random_point};
 use tenfill::model::{Biases, Fit, Model, TimeBias};
 use tenfill::shard::{Manifest, Shard, ShardWriter};
-use tenfill::solver::{Best, Iteration, State};
+use tenfill::solver::{Best, Iteration, State, Stochastic};
 use tenfill::storage::RealDisk;
 
 const DIMS: [u32; 3] = [40, 300, 70_000];
@@ -119,13 +119,15 @@ fn shards(place: &Path) -> Vec<Vec<u8>> {
     let values: [fn(u32) -> f64; 3] = [|n| f64::from(n % 5), |n| f64::from(n) / 64.0, |n| f64::from(n) / 3.0];
     let write = |(number, value): (usize, &fn(u32) -> f64)| {
         let path = place.join(format!("seed{number}.shard"));
-        let mut writer = ShardWriter::create(&RealDisk, &path, &DIMS, 90).expect("a shard can be begun");
+        let mut writer =
+            ShardWriter::create(&RealDisk, &path, &DIMS, 90, number == 1).expect("a shard can be begun");
         for n in 0..240u32 {
             let indices = match number {
                 0 => [n / 8, n % 8 * 30, n * 290],
                 _ => [n / 40, n / 20, n],
             };
-            writer.push(&indices, value(n)).expect("an entry can be written");
+            let weight = (number == 1).then(|| f64::from(n % 4) / 2.0);
+            writer.push(&indices, value(n), weight).expect("an entry can be written");
         }
         writer.finish("seed".into()).expect("a shard can be ended");
         std::fs::read(&path).expect("the shard is there")
@@ -206,6 +208,8 @@ fn checkpoints(place: &Path) -> Vec<Vec<u8>> {
         best: best.then(|| Best { point: point(), validation_mse: 0.6, iteration: 6 }),
         guards: 0,
         stuck: false,
+        // One of the two inside an epoch of steps from chunks.
+        stochastic: (!best).then(|| Box::new(Stochastic::new(&point(), 3))),
     };
     let save = |best| {
         store(place)

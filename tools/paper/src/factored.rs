@@ -8,6 +8,7 @@ use tenfill::budget::Budget;
 use tenfill::kernel::Precision;
 use tenfill::manifold::{Distribution, Embedded, Euclidean, Geometry, Point, Preconditioned, random_point};
 use tenfill::objective::{Regularised, Streamed};
+use tenfill::reduce::Exchange;
 use tenfill::shard::Split;
 use tenfill::solver::{Algorithm, Beta, Options, Solver, StoppedBy};
 use tenfill::stream::Stream;
@@ -91,7 +92,9 @@ pub fn test_entries(instance: &Instance) -> Result<Stream> {
 
 /// The mean squared error of a model on the entries of a stream.
 pub fn test_mse(objective: &Regularised, test: &Stream, point: &Point) -> Result<f64> {
-    Ok(objective.score(test, point).map_err(told)?.mse().unwrap_or(f64::NAN))
+    let dims: Vec<usize> = objective.data.mode_order().iter().map(|&mode| point.dims()[mode]).collect();
+    let exchange = Exchange::new(test, &dims).map_err(told)?;
+    Ok(objective.score(test, &exchange, point).map_err(told)?.mse().unwrap_or(f64::NAN))
 }
 
 /// Completes an instance and writes down how it went; returns the model that is kept.

@@ -1,0 +1,262 @@
+//! A step per chunk of the data instead of one per pass: momentum, and a metric that is damped at
+//! first.
+//!
+//! With Omega cut into chunks, g_k the chunk's share of the gradient (the shares add up to the whole
+//! one) in the metric A_d + delta |A_d| I, and D the chunks' weights below, a step is
+//!
+//! v = 0.7 T(v) - 0.2 t D g_k,   x = R_x(v),
+//!
+//! where t = n_1 ... n_D / 2 is the whole step of the fully sampled problem. An epoch is a step for
+//! every chunk in a seeded order: one pass over the data. The sum of the chunks' costs, each measured
+//! when its turn came, is the epoch's cost, so that nothing is read to measure it.
+//!
+//! The paper's metric divides by the eigenvalues of G_d G_d^T. Far from the solution the weak ones are
+//! noise, and steps from a part of the data that are divided by them blow up: this is what made such
+//! steps diverge. So the metric begins damped (delta = 0.01) and every epoch that does not get worse
+//! damps it less. One that gets worse is taken back: to the start of the epoch before it, without
+//! momentum, with half the step and more damping. When epochs gain less than conjugate gradients would,
+//! these take over.
+
+use super::iterate::Solver;
+use super::objective::Objective;
+use super::state::{Iteration, State};
+use crate::manifold::{Frame, Geometry, Point, retract};
+use rand::SeedableRng;
+use rand::seq::SliceRandom;
+use rand_pcg::Pcg64;
+use serde::{Deserialize, Serialize};
+
+/// What of the last step goes into the next one.
+const MOMENTUM: f64 = 0.7;
+/// The share of the whole step: with the momentum's sum 1 / (1 - 0.7), two thirds of it in the end.
+const RATE: f64 = 0.2;
+/// The first damping of the metric, as a share of the largest eigenvalue.
+const DAMPING: f64 = 0.01;
+/// The damping changes by these factors after an epoch that got better, and one that got worse.
+const LESS: f64 = 0.1;
+const MORE: f64 = 100.0;
+/// An epoch is given up on the way when it costs this many times as much as the one before.
+const HOPELESS: f64 = 20.0;
+/// Conjugate gradients take over after so many epochs that were taken back,
+const MOST_HALVINGS: usize = 6;
+/// or so many in a row that left more than this share of the cost, when damping is not the reason.
+const MOST_SLOW: usize = 3;
+const SLOW: f64 = 0.75;
+const UNDAMPED: f64 = 1e-8;
+/// Fewer chunks than this are not worth it.
+pub const LEAST_CHUNKS: usize = 4;
+/// How many chunks data is cut into where it has that many blocks.
+pub const CHUNKS: usize = 16;
+
+/// Where a stochastic phase stands, between two chunks; with the state's point and direction, which is
+/// the velocity here, all that the next step depends on.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Stochastic {
+    /// The numbers.
+    pub about: StochasticAbout,
+    /// The point at the start of this epoch.
+    pub start: Point,
+    /// The point at the start of the last epoch that was kept: where to go back to.
+    pub back: Point,
+}
+
+/// The numbers of a [`Stochastic`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StochasticAbout {
+    /// Seeds the order of the chunks.
+    pub seed: u64,
+    /// The number of the epoch, from 0, those that were taken back included.
+    pub epoch: usize,
+    /// How many chunks of it have had their turn.
+    pub position: usize,
+    /// The sum of their costs.
+    pub cost: f64,
+    /// The cost of the last epoch that was kept, and of the one before it.
+    pub bars: [Option<f64>; 2],
+    /// The damping of the metric.
+    pub damping: f64,
+    /// The share of the usual step.
+    pub share: f64,
+    /// Epochs that were taken back.
+    pub halvings: usize,
+    /// Epochs in a row that gained little.
+    pub slow: usize,
+    /// Whether it is conjugate gradients' turn.
+    pub done: bool,
+}
+
+impl Stochastic {
+    /// At the start of a run.
+    pub fn new(point: &Point, seed: u64) -> Self {
+        let about = StochasticAbout {
+            seed,
+            epoch: 0,
+            position: 0,
+            cost: 0.0,
+            bars: [None, None],
+            damping: DAMPING,
+            share: 1.0,
+            halvings: 0,
+            slow: 0,
+            done: false,
+        };
+        Stochastic { about, start: point.clone(), back: point.clone() }
+    }
+}
+
+impl StochasticAbout {
+    /// The order of the chunks in this epoch.
+    fn order(&self, chunks: usize) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..chunks).collect();
+        order.shuffle(&mut Pcg64::seed_from_u64(self.seed.wrapping_add(self.epoch as u64)));
+        order
+    }
+
+    /// Takes note of an epoch's cost: whether it is kept.
+    fn judge(&mut self, cost: f64) -> bool {
+        let [last, before] = self.bars;
+        if cost.is_finite() && last.is_none_or(|last| cost <= last) {
+            let slow = last.is_some_and(|last| cost > SLOW * last) && self.damping < UNDAMPED;
+            self.slow = if slow { self.slow + 1 } else { 0 };
+            self.damping *= LESS;
+            self.bars = [Some(cost), last];
+            self.done = self.slow >= MOST_SLOW;
+            return true;
+        }
+        self.bars = [before, before];
+        self.damping = (MORE * self.damping).max(DAMPING);
+        self.share /= 2.0;
+        self.halvings += 1;
+        self.slow = 0;
+        self.done = self.halvings >= MOST_HALVINGS;
+        false
+    }
+}
+
+/// A metric with its eigenvalues raised by a share of the largest.
+struct Damped<'g> {
+    metric: &'g dyn Geometry,
+    damping: f64,
+}
+
+impl Geometry for Damped<'_> {
+    fn weigh(&self, eigenvalues: &mut [f64]) -> usize {
+        let guarded = self.metric.weigh(eigenvalues);
+        let largest = eigenvalues.iter().copied().fold(0.0, f64::max);
+        eigenvalues.iter_mut().for_each(|value| *value += self.damping * largest);
+        guarded
+    }
+}
+
+impl Solver {
+    /// Goes one chunk further in the state's stochastic phase. `true` where an epoch has ended and was
+    /// kept: an iteration.
+    ///
+    /// # Errors
+    ///
+    /// The objective's own; there is no way on from the state then but from a checkpoint.
+    pub fn step_chunk<O: Objective>(
+        &mut self,
+        state: &mut State,
+        objective: &mut O,
+    ) -> Result<bool, O::Error> {
+        let Some(mut phase) = state.stochastic.take() else { return Ok(false) };
+        let chunks = objective.chunks();
+        // A position that there is not comes from a file that somebody has changed.
+        let chunk = phase.about.order(chunks).get(phase.about.position).copied();
+        let Some(chunk) = chunk.filter(|_| chunks >= LEAST_CHUNKS) else {
+            phase.about.done = true;
+            state.stochastic = Some(phase);
+            return Ok(false);
+        };
+        let mut room = self.take_room(state);
+        let share = match objective.chunk_cost_and_gradient(chunk, &state.point, &mut room.partials) {
+            Ok(cost) => cost,
+            Err(error) => {
+                state.stochastic = Some(phase);
+                return Err(error);
+            }
+        };
+        let about = &mut phase.about;
+        about.cost += share.train_mse;
+        about.position += 1;
+        let geometry = Damped { metric: self.geometry(), damping: about.damping };
+        let frame = geometry.frame(&state.point);
+        frame.gradient(&mut room.partials);
+        let square = frame.inner(&room.partials, &room.partials);
+        drop(frame);
+        // A chunk has all entries of its own slices, so that it says of their rows what the whole data
+        // would; of everything else it says a part, which is given more weight.
+        let weight = (chunks as f64 / 4.0).max(1.0);
+        for (mode, rows) in room.partials.factors.iter_mut().enumerate() {
+            if Some(mode) != objective.leading_mode() {
+                rows.scale(weight);
+            }
+        }
+        room.partials.core.scale(weight);
+        let whole = state.point.dims().iter().map(|&n| n as f64).product::<f64>() / 2.0;
+        state.direction.axpby(-RATE * about.share * whole, &room.partials, MOMENTUM);
+        let moved = retract(&state.point, &state.direction, 1.0, &mut room.trial).is_ok();
+        let sound = moved && about.cost.is_finite();
+        if sound {
+            std::mem::swap(&mut state.point, &mut room.trial);
+            let frame: Frame<'_> = geometry.frame(&state.point);
+            frame.project_tangent(&mut state.direction);
+        }
+        self.put_room(room);
+        let hopeless = !sound || about.bars[0].is_some_and(|last| about.cost > HOPELESS * last);
+        let ended = about.position == chunks;
+        let mut kept = false;
+        if ended || hopeless {
+            let cost = if hopeless { f64::INFINITY } else { about.cost };
+            kept = about.judge(cost);
+            about.epoch += 1;
+            about.position = 0;
+            about.cost = 0.0;
+            state.last.passes += 1;
+            if kept {
+                std::mem::swap(&mut phase.back, &mut phase.start);
+                phase.start.copy_from(&state.point);
+                self.end_epoch(state, objective, cost, square.sqrt(), phase.about.share)?;
+            } else {
+                state.point.copy_from(&phase.back);
+                phase.start.copy_from(&phase.back);
+                state.direction.fill(0.0);
+                state.last.backtracks += 1;
+            }
+        }
+        if phase.about.done {
+            // Conjugate gradients begin with the point's own cost and gradient.
+            state.direction.fill(0.0);
+        }
+        state.stochastic = Some(phase);
+        Ok(kept)
+    }
+
+    /// Records an epoch as an iteration.
+    fn end_epoch<O: Objective>(
+        &mut self,
+        state: &mut State,
+        objective: &mut O,
+        cost: f64,
+        gradient_norm: f64,
+        step: f64,
+    ) -> Result<(), O::Error> {
+        let validation_mse = objective.validation(&state.point)?;
+        state.last = Iteration {
+            iteration: state.last.iteration + 1,
+            passes: state.last.passes,
+            cost,
+            train_mse: cost,
+            validation_mse,
+            gradient_norm,
+            step,
+            beta: MOMENTUM,
+            backtracks: state.last.backtracks,
+            restarted: false,
+            guarded: 0,
+        };
+        super::iterate::keep_best(state);
+        Ok(())
+    }
+}
