@@ -314,6 +314,12 @@ impl<'a> Job<'a> {
             if self.any(self.control.stopping()) {
                 return Ok(StoppedBy::Interrupted);
             }
+            let is_inside = |trainer: &Trainer| {
+                trainer.state.stochastic.as_ref().is_some_and(|phase| phase.about.position > 0)
+            };
+            if !is_inside(trainer) {
+                begun = Instant::now();
+            }
             // None where the plan went on to another stage, no step lowers the cost, or an epoch is not
             // at its end.
             let went = trainer.iterate()?;
@@ -323,12 +329,8 @@ impl<'a> Job<'a> {
                 self.log_iteration(trainer, state.last.passes - passes, seconds)?;
                 passes = state.last.passes;
             }
-            let inside = state.stochastic.as_ref().is_some_and(|phase| phase.about.position > 0);
-            if !went && !inside {
+            if !went && !is_inside(trainer) {
                 continue;
-            }
-            if went {
-                begun = Instant::now();
             }
             if state.last.guarded > 0 && state.guards == state.last.guarded && self.config.recipe.is_plain() {
                 self.control.say("the core is nearly singular in some mode (see 'guarded' in log.jsonl): is the rank too large?");

@@ -228,13 +228,13 @@ fn a_later_version_is_said_to_be_one() {
     let crc = crc32c::crc32c(&bytes[..60]);
     bytes[60..64].copy_from_slice(&crc.to_le_bytes());
     fs::write(&path, bytes).unwrap();
-    assert!(matches!(read(&path), Err(Error::Newer { found: 2, known: 1, .. })));
+    assert!(matches!(read(&path), Err(Error::Newer { found: 3, known: 2, .. })));
     assert!(verify_complains(directory.path()));
 
     let mut manifest = Manifest::read(directory.path()).unwrap();
-    manifest.format_version += 1;
+    manifest.format_version = FORMAT_VERSION + 1;
     manifest.write(&RealDisk, directory.path()).unwrap();
-    assert!(matches!(Manifest::read(directory.path()), Err(Error::Newer { found: 2, known: 1, .. })));
+    assert!(matches!(Manifest::read(directory.path()), Err(Error::Newer { found: 3, known: 2, .. })));
 }
 
 #[test]
