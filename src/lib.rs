@@ -41,7 +41,7 @@
 //! | [`shard`] | how do entries lie on disk? |
 //! | [`stream`] | how do their bytes get into memory? |
 //! | [`kernel`] | what does a block of entries add to a sum? |
-//! | [`reduce`] | how do many sums become one, always the same? |
+//! | [`reduce`] | how do many sums become one, always the same? Of lanes, threads and processes |
 //! | [`objective`] | what is the cost, its gradient, the length of a step? Joins the three above |
 //! | [`manifold`] | what is a point, a tangent vector, a step, on the set of Tucker tensors? |
 //! | [`solver`] | where to go next, and when to stop? |

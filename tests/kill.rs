@@ -3,6 +3,9 @@
 //! A few rounds by default; `tools/kill-test.sh` does two hundred of each
 //! (`TENFILL_KILL_ROUNDS`, `TENFILL_KILL_SEED`).
 
+mod common;
+
+use common::result;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -71,19 +74,6 @@ fn newest_report(told: &str) -> Option<u64> {
     told.lines()
         .filter_map(|line| line.strip_prefix("checkpoint ")?.strip_suffix(" is durable")?.parse().ok())
         .max()
-}
-
-/// The model's bytes, and the log without what was measured.
-fn result(run: &Path) -> (Vec<u8>, Vec<serde_json::Value>) {
-    let log = std::fs::read_to_string(run.join("log.jsonl")).unwrap();
-    let lines = log.lines().map(|line| {
-        let mut line: serde_json::Value = serde_json::from_str(line).unwrap();
-        for measured in tenfill::run::MEASURED {
-            line.as_object_mut().unwrap().remove(measured);
-        }
-        line
-    });
-    (std::fs::read(run.join("model/model.bin")).unwrap(), lines.collect())
 }
 
 #[test]

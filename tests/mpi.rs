@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{folder, names, stderr, tenfill};
+use common::{folder, names, result, stderr, tenfill};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
@@ -27,19 +27,6 @@ fn succeed(command: &mut Command) -> Output {
 
 fn alone(place: &Path, arguments: &str) -> Output {
     succeed(tenfill(place).args(arguments.split_whitespace()))
-}
-
-/// The model's bytes and the log without what was measured.
-fn result(run: &Path) -> (Vec<u8>, Vec<serde_json::Value>) {
-    let log = std::fs::read_to_string(run.join("log.jsonl")).unwrap();
-    let lines = log.lines().map(|line| {
-        let mut line: serde_json::Value = serde_json::from_str(line).unwrap();
-        for measured in tenfill::run::MEASURED {
-            line.as_object_mut().unwrap().remove(measured);
-        }
-        line
-    });
-    (std::fs::read(run.join("model/model.bin")).unwrap(), lines.collect())
 }
 
 const PLAIN: &str = "--rank 3 --bias none --penalty 0 --no-grow --tolerance 0 --patience 0 --threads 1";

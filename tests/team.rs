@@ -3,6 +3,7 @@
 
 mod common;
 
+use common::result;
 use std::path::{Path, PathBuf};
 use tenfill::Control;
 use tenfill::objective::Needs;
@@ -56,19 +57,6 @@ fn go_on(size: usize, run: &Path, iterations: usize) -> tenfill::Result<Outcome>
     together(size, run, |directory, team| {
         resume(directory, |options| options.max_iterations = iterations, &limits(team), &Control::default())
     })
-}
-
-/// The model's bytes and the log without what was measured.
-fn result(run: &Path) -> (Vec<u8>, Vec<serde_json::Value>) {
-    let log = std::fs::read_to_string(run.join("log.jsonl")).unwrap();
-    let lines = log.lines().map(|line| {
-        let mut line: serde_json::Value = serde_json::from_str(line).unwrap();
-        for measured in tenfill::run::MEASURED {
-            line.as_object_mut().unwrap().remove(measured);
-        }
-        line
-    });
-    (std::fs::read(run.join("model/model.bin")).unwrap(), lines.collect())
 }
 
 fn synth(place: &Path, arguments: &str) -> PathBuf {

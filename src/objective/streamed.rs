@@ -171,6 +171,11 @@ impl Streamed {
         self.train.team()
     }
 
+    /// Gives back the room of gradient and step passes, when there will be none for a while.
+    pub fn release(&mut self) {
+        (self.views, self.packing) = Default::default();
+    }
+
     /// The wall time of gradient and step passes since this was last asked for, in seconds: what
     /// remains of an iteration is dense algebra.
     pub fn take_pass_seconds(&self) -> f64 {

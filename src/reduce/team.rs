@@ -39,8 +39,14 @@ impl fmt::Debug for Team {
     }
 }
 
-/// Variables by which launchers tell a process how many there are.
-const LAUNCHED: [&str; 4] = ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE", "PMIX_RANK"];
+/// Variables by which launchers tell a process how many there are: OpenMPI, MPICH and its kin, MVAPICH, srun.
+const SIZES: [&str; 4] = ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS"];
+
+/// Whether this process was started as one of several.
+fn is_one_of_several() -> bool {
+    let size = |name: &&str| std::env::var(name).ok()?.parse::<usize>().ok();
+    SIZES.iter().filter_map(size).any(|size| size > 1)
+}
 
 /// The lanes of `lanes` that process `rank` of `size` goes through. Twice as many processes split every
 /// range in two, so that what one host holds is also enough for several processes on it.
@@ -60,9 +66,7 @@ impl Team {
     ///
     /// Where it was started as one of several and cannot join them.
     pub fn join() -> Result<Self> {
-        let told = LAUNCHED.iter().filter_map(|name| Some((*name, std::env::var(name).ok()?)));
-        let several = |(name, value): (&str, String)| name == "PMIX_RANK" || value != "1";
-        if !told.into_iter().any(several) {
+        if !is_one_of_several() {
             return Ok(Team::alone());
         }
         #[cfg(feature = "mpi")]
@@ -80,8 +84,8 @@ impl Team {
     /// Whether this process, before it has joined a team, may speak for it: it is the first, as its launcher
     /// says, or there is no launcher.
     pub fn speaks() -> bool {
-        let rank = ["OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "MV2_COMM_WORLD_RANK"];
-        rank.iter().find_map(|name| std::env::var(name).ok()).is_none_or(|rank| rank == "0")
+        let ranks = ["OMPI_COMM_WORLD_RANK", "PMI_RANK", "MV2_COMM_WORLD_RANK", "SLURM_PROCID"];
+        ranks.iter().find_map(|name| std::env::var(name).ok()).is_none_or(|rank| rank == "0")
     }
 
     /// As many members as asked for, each for a thread of this process: for tests.

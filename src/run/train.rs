@@ -293,6 +293,8 @@ impl<'a> Job<'a> {
         })?;
         let kept = self.kept(&trainer);
         saver.save(&trainer.state, &trainer.extra, &self.progress(&trainer.objective), kept)?;
+        // The model is looked at once more, which needs as much.
+        trainer.objective.data.release();
         self.finish(&trainer, stopped_by)
     }
 

@@ -87,6 +87,19 @@ pub fn bytes(directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     files
 }
 
+/// What a run has come to: the model's bytes, and the log without what was measured.
+pub fn result(run: &Path) -> (Vec<u8>, Vec<Value>) {
+    let log = std::fs::read_to_string(run.join("log.jsonl")).unwrap();
+    let lines = log.lines().map(|line| {
+        let mut line: Value = serde_json::from_str(line).unwrap();
+        for measured in tenfill::run::MEASURED {
+            line.as_object_mut().unwrap().remove(measured);
+        }
+        line
+    });
+    (std::fs::read(run.join("model/model.bin")).unwrap(), lines.collect())
+}
+
 /// A fixed shuffle.
 pub fn shuffled<T: Clone>(items: &[T], seed: u64) -> Vec<T> {
     let mut items = items.to_vec();

@@ -128,11 +128,11 @@ fn measure_run(
 /// Compare sums in the order of lanes with MPI's own allreduce: start it with mpirun
 #[derive(clap::Args)]
 pub struct ReduceArguments {
-    /// Numbers to sum up: 8.3 M are the gradient of the 10 M ratings at rank 10 ten times over
-    #[arg(long, default_value_t = 8_300_000)]
+    /// Numbers to sum up; the default is the gradient of the 10 M ratings at rank 10
+    #[arg(long, default_value_t = 830_000)]
     numbers: usize,
     /// Times that each is done, in turn
-    #[arg(long, default_value_t = 15)]
+    #[arg(long, default_value_t = 25)]
     rounds: usize,
 }
 
