@@ -1,15 +1,16 @@
 //! `tenfill complete`, and the report that `tenfill resume` shares.
 
 use super::convert::ConvertArguments;
+use super::method::MethodArguments;
 use super::recipe::RecipeArguments;
 use super::{Context, Ranks, parse_list};
 use crate::error::{Error, IoContext, Result};
 use crate::kernel::Precision;
-use crate::recipe::{BiasChoice, PenaltyChoice, auto_rank};
+use crate::recipe::{BiasChoice, auto_rank};
 use crate::reduce::Team;
-use crate::run::{Config, Every, GeometryKind, Init, Limits, Outcome, RunDirectory, check_rank, complete};
+use crate::run::{Config, Every, Init, Limits, Outcome, RunDirectory, check_rank, complete};
 use crate::shard::Dataset;
-use crate::solver::{Algorithm, Beta, StepRule, StoppedBy};
+use crate::solver::StoppedBy;
 use crate::storage::RealDisk;
 use crate::units;
 use crate::usage::Usage;
@@ -61,19 +62,8 @@ pub(super) struct Arguments {
     /// Seeds the start, and the split of a raw file
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// How directions follow one another
-    #[arg(long, value_enum, default_value_t = AlgorithmArgument::Cg)]
-    algorithm: AlgorithmArgument,
-    /// The factor of conjugate gradients [default: hs]
-    #[arg(long, value_enum)]
-    beta: Option<BetaArgument>,
-    /// How long a step is: the minimum of the linearised cost, or of the exact polynomial
-    /// [default: linearised]
-    #[arg(long, value_enum)]
-    step: Option<StepArgument>,
-    /// The metric: the paper's, or the natural one [default: preconditioned]
-    #[arg(long, value_enum)]
-    metric: Option<MetricArgument>,
+    #[command(flatten)]
+    method: MethodArguments,
     /// How gradients are summed up; residuals are in double precision either way
     #[arg(long, value_enum, default_value_t = PrecisionArgument::Mixed)]
     precision: PrecisionArgument,
@@ -134,42 +124,6 @@ pub(super) fn parse_lanes(text: &str) -> Result<usize, String> {
 
 fn parse_ranks(text: &str) -> Result<RankArgument, String> {
     if text == "auto" { Ok(RankArgument::Auto) } else { parse_list::<usize>(text).map(RankArgument::Given) }
-}
-
-#[derive(clap::ValueEnum, Clone, Copy)]
-enum AlgorithmArgument {
-    /// Conjugate gradients
-    Cg,
-    /// Steepest descent
-    Sd,
-    /// Steps from chunks of the data with momentum, then conjugate gradients: fewer passes on data that
-    /// are low-rank and sampled evenly (with --bias none --penalty 0 --no-grow)
-    Sgd,
-    /// The method geomCG (Kressner, Steinlechner, Vandereycken 2014), without biases or penalty
-    #[value(name = "geomcg")]
-    GeomCg,
-}
-
-#[derive(clap::ValueEnum, Clone, Copy)]
-enum BetaArgument {
-    /// Hestenes-Stiefel, not below 0
-    Hs,
-    /// Polak-Ribiere, not below 0
-    Pr,
-    /// The smaller of Hestenes-Stiefel and Dai-Yuan, not below 0
-    HsDy,
-}
-
-#[derive(clap::ValueEnum, Clone, Copy)]
-enum StepArgument {
-    Linearised,
-    Exact,
-}
-
-#[derive(clap::ValueEnum, Clone, Copy)]
-enum MetricArgument {
-    Preconditioned,
-    Euclidean,
 }
 
 #[derive(clap::ValueEnum, Clone, Copy)]
@@ -237,32 +191,7 @@ fn ask(arguments: &Arguments, dataset: &Dataset, team: Team) -> Result<Config> {
     };
     config.rank_auto = matches!(arguments.rank, RankArgument::Auto);
     config.recipe = arguments.recipe.recipe(manifest, config.rank_auto)?;
-    if matches!(arguments.algorithm, AlgorithmArgument::Sgd) && !config.recipe.is_plain() {
-        let what = "--algorithm sgd is for the plain method: add --bias none --penalty 0 --no-grow";
-        return Err(Error::request(what));
-    }
-    if matches!(arguments.algorithm, AlgorithmArgument::GeomCg) {
-        for (name, given) in [
-            ("--beta", arguments.beta.is_some()),
-            ("--step", arguments.step.is_some()),
-            ("--metric", arguments.metric.is_some()),
-            ("--rank auto", config.rank_auto),
-            ("--bias, --penalty and --grow", arguments.recipe.asks_for_more()),
-        ] {
-            if given {
-                let what = format!("--algorithm geomcg has no choice of its own here: leave out {name}");
-                return Err(Error::request(what));
-            }
-        }
-        config.use_geomcg();
-    }
-    if matches!(arguments.step, Some(StepArgument::Exact))
-        && config.recipe.penalty != PenaltyChoice::Fixed(0.0)
-    {
-        let what = "--step exact follows a polynomial, which a penalty is not: give --penalty 0 --no-grow \
-                    --bias none, or the linearised step";
-        return Err(Error::request(what));
-    }
+    arguments.method.set(&mut config, &arguments.recipe)?;
     Ok(config)
 }
 
@@ -324,31 +253,6 @@ fn configure(arguments: &Arguments, converted: Option<&Path>, team: Team) -> Res
         let what = "--init uniform and gaussian are starts of the plain method: add --bias none --penalty 0 \
                     --no-grow";
         return Err(Error::request(what));
-    }
-    if let Some(metric) = arguments.metric {
-        config.geometry = match metric {
-            MetricArgument::Preconditioned => GeometryKind::Preconditioned,
-            MetricArgument::Euclidean => GeometryKind::Euclidean,
-        };
-    }
-    match arguments.algorithm {
-        AlgorithmArgument::Cg => config.solver.algorithm = Algorithm::ConjugateGradient,
-        AlgorithmArgument::Sd => config.solver.algorithm = Algorithm::SteepestDescent,
-        AlgorithmArgument::Sgd => config.solver.algorithm = Algorithm::Stochastic,
-        AlgorithmArgument::GeomCg => {}
-    }
-    if let Some(beta) = arguments.beta {
-        config.solver.beta = match beta {
-            BetaArgument::Hs => Beta::HestenesStiefel,
-            BetaArgument::Pr => Beta::PolakRibiere,
-            BetaArgument::HsDy => Beta::HestenesStiefelDaiYuan,
-        };
-    }
-    if let Some(step) = arguments.step {
-        config.solver.step = match step {
-            StepArgument::Linearised => StepRule::Linearised,
-            StepArgument::Exact => StepRule::Exact,
-        };
     }
     config.solver.tolerance = arguments.tolerance;
     config.solver.gradient_tolerance = arguments.gradient_tolerance;

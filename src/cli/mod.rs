@@ -9,6 +9,7 @@ mod fold_in;
 mod given;
 mod inspect;
 mod man;
+mod method;
 mod predict;
 mod progress;
 mod recipe;

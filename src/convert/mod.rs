@@ -9,6 +9,7 @@
 
 mod build;
 mod gather;
+mod merge;
 mod options;
 mod order;
 mod resolve;

@@ -87,6 +87,7 @@ mod manifest;
 mod reader;
 mod verify;
 mod view;
+mod weights;
 mod writer;
 
 pub use block::{ALIGNMENT, BlockBuilder, LEAST_PER_NODE, MAX_BLOCK_ENTRIES, decode};
@@ -96,11 +97,12 @@ pub(crate) use labels::BATCH as LABELS_PER_BATCH;
 pub use labels::{Labels, read_labels, write_label_parts, write_labels};
 pub use manifest::{
     Bins, LabelsFile, Manifest, Mode, ModeKind, ModeStatistics, Part, ShardRecord, Split, SplitRecord,
-    ValueStatistics, WeightSums, Weights,
+    ValueStatistics,
 };
 pub use reader::{BlockRow, Shard};
 pub use verify::{Problem, Verification, verify};
 pub use view::{BlockView, Ids, Values};
+pub use weights::{WeightSums, Weights};
 pub use writer::{DatasetWriter, ShardWriter, Written};
 
 /// The newest version of the shard format and of the manifest that this program knows: that of

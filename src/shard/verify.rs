@@ -1,8 +1,9 @@
 //! Checks a whole dataset: every checksum and every rule, and names what is wrong.
 
 use super::dataset::{Dataset, parts_in};
-use super::manifest::{ModeKind, ShardRecord, Split, ValueStatistics, WeightSums};
+use super::manifest::{ModeKind, ShardRecord, Split, ValueStatistics};
 use super::reader::Shard;
+use super::weights::WeightSums;
 use crate::control::{Control, Unit};
 use crate::error::{Error, Result};
 use serde::Serialize;

@@ -1,0 +1,119 @@
+//! Which method a run follows: the options of `complete` behind [`Config::solver`] and its geometry.
+
+use super::recipe::RecipeArguments;
+use crate::error::{Error, Result};
+use crate::recipe::PenaltyChoice;
+use crate::run::{Config, GeometryKind};
+use crate::solver::{Algorithm, Beta, StepRule};
+
+/// Directions, steps and metric.
+#[derive(clap::Args)]
+pub(super) struct MethodArguments {
+    /// How directions follow one another
+    #[arg(long, value_enum, default_value_t = AlgorithmArgument::Cg)]
+    algorithm: AlgorithmArgument,
+    /// The factor of conjugate gradients [default: hs]
+    #[arg(long, value_enum)]
+    beta: Option<BetaArgument>,
+    /// How long a step is: the minimum of the linearised cost, or of the exact polynomial
+    /// [default: linearised]
+    #[arg(long, value_enum)]
+    step: Option<StepArgument>,
+    /// The metric: the paper's, or the natural one [default: preconditioned]
+    #[arg(long, value_enum)]
+    metric: Option<MetricArgument>,
+}
+
+impl MethodArguments {
+    /// Sets the method of a configuration whose recipe is set; what does not go together is an error.
+    pub(super) fn set(&self, config: &mut Config, recipe: &RecipeArguments) -> Result<()> {
+        if matches!(self.algorithm, AlgorithmArgument::Sgd) && !config.recipe.is_plain() {
+            let what = "--algorithm sgd is for the plain method: add --bias none --penalty 0 --no-grow";
+            return Err(Error::request(what));
+        }
+        if matches!(self.algorithm, AlgorithmArgument::GeomCg) {
+            for (name, given) in [
+                ("--beta", self.beta.is_some()),
+                ("--step", self.step.is_some()),
+                ("--metric", self.metric.is_some()),
+                ("--rank auto", config.rank_auto),
+                ("--bias, --penalty and --grow", recipe.asks_for_more()),
+            ] {
+                if given {
+                    let what = format!("--algorithm geomcg has no choice of its own here: leave out {name}");
+                    return Err(Error::request(what));
+                }
+            }
+            config.use_geomcg();
+        }
+        if matches!(self.step, Some(StepArgument::Exact))
+            && config.recipe.penalty != PenaltyChoice::Fixed(0.0)
+        {
+            let what = "--step exact follows a polynomial, which a penalty is not: give --penalty 0 --no-grow \
+                        --bias none, or the linearised step";
+            return Err(Error::request(what));
+        }
+        if let Some(metric) = self.metric {
+            config.geometry = match metric {
+                MetricArgument::Preconditioned => GeometryKind::Preconditioned,
+                MetricArgument::Euclidean => GeometryKind::Euclidean,
+            };
+        }
+        match self.algorithm {
+            AlgorithmArgument::Cg => config.solver.algorithm = Algorithm::ConjugateGradient,
+            AlgorithmArgument::Sd => config.solver.algorithm = Algorithm::SteepestDescent,
+            AlgorithmArgument::Sgd => config.solver.algorithm = Algorithm::Stochastic,
+            AlgorithmArgument::GeomCg => {}
+        }
+        if let Some(beta) = self.beta {
+            config.solver.beta = match beta {
+                BetaArgument::Hs => Beta::HestenesStiefel,
+                BetaArgument::Pr => Beta::PolakRibiere,
+                BetaArgument::HsDy => Beta::HestenesStiefelDaiYuan,
+            };
+        }
+        if let Some(step) = self.step {
+            config.solver.step = match step {
+                StepArgument::Linearised => StepRule::Linearised,
+                StepArgument::Exact => StepRule::Exact,
+            };
+        }
+        Ok(())
+    }
+}
+
+#[derive(clap::ValueEnum, Clone, Copy)]
+enum AlgorithmArgument {
+    /// Conjugate gradients
+    Cg,
+    /// Steepest descent
+    Sd,
+    /// Steps from chunks of the data with momentum, then conjugate gradients: fewer passes on data that
+    /// are low-rank and sampled evenly (with --bias none --penalty 0 --no-grow)
+    Sgd,
+    /// The method geomCG (Kressner, Steinlechner, Vandereycken 2014), without biases or penalty
+    #[value(name = "geomcg")]
+    GeomCg,
+}
+
+#[derive(clap::ValueEnum, Clone, Copy)]
+enum BetaArgument {
+    /// Hestenes-Stiefel, not below 0
+    Hs,
+    /// Polak-Ribiere, not below 0
+    Pr,
+    /// The smaller of Hestenes-Stiefel and Dai-Yuan, not below 0
+    HsDy,
+}
+
+#[derive(clap::ValueEnum, Clone, Copy)]
+enum StepArgument {
+    Linearised,
+    Exact,
+}
+
+#[derive(clap::ValueEnum, Clone, Copy)]
+enum MetricArgument {
+    Preconditioned,
+    Euclidean,
+}

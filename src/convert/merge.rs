@@ -1,0 +1,268 @@
+//! Spooled rows to shards: sorted by their entry, joined where several rows have the same, written.
+
+use super::options::{ConvertOptions, Duplicates};
+use super::resolve::{ModeIndex, Resolved, f64_of};
+use super::split::Splitter;
+use crate::MAX_ORDER;
+use crate::control::{Control, Unit};
+use crate::error::{Error, Result};
+use crate::shard::{DatasetWriter, Split};
+use crate::sort::{Key, Packing, Payload, Record, Sorter, Ties};
+use crate::storage::Staging;
+use bytemuck::Pod;
+use std::path::Path;
+
+/// Entries that go to the writing thread at a time.
+const BATCH: usize = 1 << 14;
+
+/// How a spooled row is laid out, and what becomes of it.
+pub(super) struct Layout<'a> {
+    pub(super) record: usize,
+    pub(super) value_at: usize,
+    pub(super) time_at: usize,
+    pub(super) weighted: bool,
+    pub(super) modes: &'a [Resolved],
+    pub(super) mode_order: &'a [usize],
+    pub(super) packing: &'a Packing,
+    pub(super) splitter: Splitter,
+}
+
+impl Layout<'_> {
+    #[inline]
+    fn key<const W: usize, P: Payload>(&self, row: &[u8]) -> Record<W, P> {
+        let mut indices = [0; MAX_ORDER];
+        let mut hashes = [0; MAX_ORDER];
+        let mut at = 0;
+        for (position, mode) in self.modes.iter().enumerate() {
+            (indices[position], hashes[position]) = mode.index.read(&row[at..]);
+            at += mode.index.width();
+        }
+        let order = self.modes.len();
+        let split = match self.splitter {
+            Splitter::Given => u64::from(row[self.record - 1]),
+            Splitter::Hash { seed, train, validation } => {
+                Splitter::of_hashes(seed, train, validation, &hashes[..order]) as u64
+            }
+            Splitter::Time { train, validation } => {
+                Splitter::of_time(train, validation, f64_of(&row[self.time_at..])) as u64
+            }
+        };
+        let mut levels = [0; MAX_ORDER];
+        for (level, &mode) in self.mode_order.iter().enumerate() {
+            levels[level] = indices[mode];
+        }
+        let weight = self.weighted.then(|| f64_of(&row[self.value_at + 8..]));
+        let value = P::new(f64_of(&row[self.value_at..]), weight);
+        Record { key: self.packing.pack(&levels[..order], split), value }
+    }
+}
+
+/// What the merge found.
+#[derive(Debug, Default)]
+pub(super) struct Merged {
+    pub(super) duplicates: u64,
+    pub(super) overlap: u64,
+}
+
+/// Everything about the way from spooled rows to shards.
+pub(super) struct Job<'a> {
+    pub(super) layout: Layout<'a>,
+    pub(super) options: &'a ConvertOptions,
+    pub(super) names: &'a [String],
+    pub(super) level_dims: &'a [u32],
+    pub(super) staging: &'a Staging<'a>,
+    pub(super) scratch: &'a Path,
+    pub(super) control: &'a Control,
+    pub(super) rows: u64,
+    pub(super) memory: u64,
+}
+
+impl Job<'_> {
+    /// Sorts the rows, joins those of the same entry, and writes the entries.
+    pub(super) fn run<const W: usize, P: Payload>(
+        &self,
+        mut spool: super::spool::Spool,
+    ) -> Result<(crate::shard::Written, Merged)>
+    where
+        Record<W, P>: Pod,
+    {
+        let ties = match self.options.duplicates {
+            Duplicates::First | Duplicates::Last => Ties::Arrival,
+            _ => Ties::Value,
+        };
+        let packing = self.layout.packing;
+        let mut sorter = Sorter::<W, P>::new(packing.bits(), ties, self.memory, self.scratch);
+        self.control.progress().stage("sort", Unit::Rows, self.rows);
+        spool.for_each_piece(|piece| {
+            self.control.check()?;
+            for row in piece.chunks_exact(self.layout.record) {
+                sorter.push(self.layout.key(row))?;
+            }
+            self.control.progress().advance(sorter.len(), &"");
+            Ok(())
+        })?;
+        drop(spool);
+        self.control.progress().stage("write", Unit::Rows, self.rows);
+        let disk = self.staging.disk();
+        let mut writer = DatasetWriter::create(
+            disk,
+            self.staging.path(),
+            self.level_dims,
+            self.rows,
+            self.layout.weighted,
+        )?;
+        let (give, take) = crossbeam_channel::bounded::<Vec<Record<W, P>>>(4);
+        let order = self.level_dims.len();
+        std::thread::scope(|scope| {
+            let writing = scope.spawn(move || -> Result<crate::shard::Written> {
+                let mut indices = [0; MAX_ORDER];
+                for batch in take {
+                    for entry in &batch {
+                        let tag = packing.unpack(&entry.key, &mut indices[..order]);
+                        let split = Split::ALL[tag.min(2) as usize];
+                        writer.push(split, &indices[..order], entry.value.value(), entry.value.weight())?;
+                    }
+                }
+                writer.finish()
+            });
+            let mut merger = Merger::new(self, give);
+            let mut done = 0u64;
+            let sorted = sorter.finish(self.control, |record| {
+                done += 1;
+                if done.is_multiple_of(1 << 18) {
+                    self.control.progress().advance(done, &"");
+                }
+                merger.take(record)
+            });
+            let merged = sorted.and_then(|()| merger.finish());
+            let written = writing.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            // The writer's own error is the cause; the merger only sees that nobody listens.
+            match (written, merged) {
+                (Err(Error::Interrupted), Err(error)) | (Ok(_), Err(error)) => Err(error),
+                (Err(error), _) => Err(error),
+                (Ok(written), Ok(merged)) => Ok((written, merged)),
+            }
+        })
+    }
+
+    fn labels<const W: usize>(&self, key: &Key<W>) -> String {
+        let mut levels = [0; MAX_ORDER];
+        self.layout.packing.unpack(key, &mut levels[..self.level_dims.len()]);
+        let label = |(level, &mode): (usize, &usize)| {
+            let resolved = &self.layout.modes[mode];
+            let text = match &resolved.index {
+                ModeIndex::Ids(collected) => {
+                    collected.label(collected.codes()[levels[level] as usize]).into_owned()
+                }
+                ModeIndex::Indices { base } => (i64::from(levels[level]) + base).to_string(),
+                ModeIndex::Bins { .. } => format!("bin {}", levels[level]),
+            };
+            (mode, format!("{} {text}", self.names[mode]))
+        };
+        let mut labels: Vec<(usize, String)> = self.layout.mode_order.iter().enumerate().map(label).collect();
+        labels.sort();
+        labels.into_iter().map(|(_, label)| label).collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// Joins rows of the same entry. Weights of rows that are joined add up, and the mean is weighted.
+struct Merger<'a, const W: usize, P> {
+    job: &'a Job<'a>,
+    give: crossbeam_channel::Sender<Vec<Record<W, P>>>,
+    batch: Vec<Record<W, P>>,
+    current: Option<Record<W, P>>,
+    /// Of the values of the present entry's rows.
+    sum: f64,
+    /// Of value times weight, and of the weights.
+    weighted_sum: f64,
+    weight: f64,
+    count: u64,
+    by_time: bool,
+    merged: Merged,
+}
+
+impl<'a, const W: usize, P: Payload> Merger<'a, W, P> {
+    fn new(job: &'a Job<'a>, give: crossbeam_channel::Sender<Vec<Record<W, P>>>) -> Self {
+        let by_time = matches!(job.layout.splitter, Splitter::Time { .. });
+        let batch = Vec::with_capacity(BATCH);
+        let (sum, weighted_sum, weight) = (0.0, 0.0, 0.0);
+        let merged = Merged::default();
+        Merger { job, give, batch, current: None, sum, weighted_sum, weight, count: 0, by_time, merged }
+    }
+
+    #[inline]
+    fn take(&mut self, record: &Record<W, P>) -> Result<()> {
+        if let Some(current) = &mut self.current {
+            // The tag lies in the last two bits.
+            let same_cell = current.key[..W - 1] == record.key[..W - 1]
+                && current.key[W - 1] >> 2 == record.key[W - 1] >> 2;
+            let same_split = current.key[W - 1] == record.key[W - 1];
+            if same_cell && (same_split || self.by_time) {
+                // Split by time, an entry belongs where its latest row does.
+                current.key = record.key;
+                self.count += 1;
+                self.sum += record.value.value();
+                if let Some(weight) = record.value.weight() {
+                    self.weighted_sum += weight * record.value.value();
+                    self.weight += weight;
+                }
+                if self.job.options.duplicates == Duplicates::Last {
+                    current.value = record.value;
+                }
+                self.merged.duplicates += 1;
+                if self.job.options.duplicates == Duplicates::Error {
+                    let entry = self.job.labels(&record.key);
+                    return Err(Error::request(format!(
+                        "two rows have the same entry ({entry}): --duplicates mean, sum, first or last joins them"
+                    )));
+                }
+                return Ok(());
+            }
+            self.merged.overlap += u64::from(same_cell);
+        }
+        self.end_entry()?;
+        self.current = Some(*record);
+        self.sum = record.value.value();
+        self.weight = record.value.weight().unwrap_or(0.0);
+        self.weighted_sum = self.weight * self.sum;
+        self.count = 1;
+        Ok(())
+    }
+
+    #[inline]
+    fn end_entry(&mut self) -> Result<()> {
+        let Some(mut entry) = self.current.take() else { return Ok(()) };
+        if self.count > 1 {
+            let weight = entry.value.weight().map(|_| self.weight);
+            match self.job.options.duplicates {
+                // Rows that all weigh nothing have a plain mean.
+                Duplicates::Mean if self.weight > 0.0 => {
+                    entry.value = P::new(self.weighted_sum / self.weight, weight);
+                }
+                Duplicates::Mean => entry.value = P::new(self.sum / self.count as f64, weight),
+                Duplicates::Sum => entry.value = P::new(self.sum, weight),
+                Duplicates::Error | Duplicates::First | Duplicates::Last => {}
+            }
+            if !entry.value.value().is_finite() || entry.value.weight().is_some_and(|w| !w.is_finite()) {
+                let labels = self.job.labels(&entry.key);
+                return Err(Error::request(format!(
+                    "the values of entry ({labels}) are too large to be joined"
+                )));
+            }
+        }
+        self.batch.push(entry);
+        if self.batch.len() == BATCH { self.send() } else { Ok(()) }
+    }
+
+    fn send(&mut self) -> Result<()> {
+        let batch = std::mem::replace(&mut self.batch, Vec::with_capacity(BATCH));
+        // Nobody listens only when the writer has failed: its own error is reported.
+        self.give.send(batch).map_err(|_| Error::Interrupted)
+    }
+
+    fn finish(mut self) -> Result<Merged> {
+        self.end_entry()?;
+        self.send()?;
+        Ok(self.merged)
+    }
+}
