@@ -1,5 +1,8 @@
 //! The streamed objective against the plain formula, however the bytes get into memory.
 
+mod common;
+
+use common::{close, numbers};
 use std::path::Path;
 use tenfill::budget::Budget;
 use tenfill::convert::{ConvertOptions, convert_entries};
@@ -35,17 +38,6 @@ fn data(folder: &Path, dims: &[u32], entries: u64) -> (Dataset, InMemory) {
 
 fn open(dataset: &Dataset, ranks: &[usize], memory: u64, access: Access) -> Streamed {
     Streamed::open(dataset, ranks, Precision::F64, &Budget::new(memory).unwrap(), Some(access)).unwrap()
-}
-
-fn numbers(tangent: &Tangent) -> Vec<f64> {
-    let rows = tangent.factors.iter().flat_map(|rows| rows.as_slice());
-    rows.chain(tangent.core.as_slice()).copied().collect()
-}
-
-fn close(ours: &[f64], reference: &[f64], what: &str) {
-    let size: f64 = reference.iter().map(|x| x * x).sum::<f64>().sqrt();
-    let error: f64 = ours.iter().zip(reference).map(|(a, b)| (a - b) * (a - b)).sum::<f64>().sqrt();
-    assert!(ours.len() == reference.len() && error <= 1e-12 * size, "{what}: {:.2e}", error / size);
 }
 
 fn point(dims: &[u32], ranks: &[usize], seed: u64) -> Point {

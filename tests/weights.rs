@@ -1,8 +1,10 @@
 //! Weights: an entry of weight 2 is an entry twice, one of weight 0 is none.
 
+mod common;
+
+use common::{close, numbers, run, stderr, tenfill};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
 use tenfill::Dataset;
 use tenfill::budget::Budget;
 use tenfill::kernel::Precision;
@@ -12,20 +14,21 @@ use tenfill::shard::Split;
 use tenfill::solver::{Objective, check_gradient};
 use tenfill::stream::Access;
 
-fn tenfill(arguments: &[&str], folder: &Path) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_tenfill")).args(arguments).current_dir(folder).output().unwrap()
+fn json(arguments: &[&str], folder: &Path) -> Value {
+    run(folder, arguments.iter().copied())
 }
 
-fn json(arguments: &[&str], folder: &Path) -> Value {
-    let output = tenfill(&[arguments, &["--json", "--quiet"]].concat(), folder);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    serde_json::from_str(String::from_utf8(output.stdout).unwrap().lines().last().unwrap()).unwrap()
+/// What it says to people; it must succeed.
+fn told(arguments: &[&str], folder: &Path) -> String {
+    let output = tenfill(folder).args(arguments).output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    String::from_utf8(output.stdout).unwrap()
 }
 
 fn error(arguments: &[&str], folder: &Path) -> String {
-    let output = tenfill(arguments, folder);
+    let output = tenfill(folder).args(arguments).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
-    String::from_utf8(output.stderr).unwrap()
+    stderr(&output)
 }
 
 /// Rows (a, b, c, value, weight) of a small tensor: weights 0, 1, 2 and 3.
@@ -59,17 +62,6 @@ fn open(folder: &Path) -> Streamed {
     let dataset = Dataset::open(folder).unwrap();
     Streamed::open(&dataset, &[2, 3, 2], Precision::F64, &Budget::new(1 << 30).unwrap(), Some(Access::Mapped))
         .unwrap()
-}
-
-fn numbers(tangent: &Tangent) -> Vec<f64> {
-    let rows = tangent.factors.iter().flat_map(|rows| rows.as_slice());
-    rows.chain(tangent.core.as_slice()).copied().collect()
-}
-
-fn close(ours: &[f64], reference: &[f64], what: &str) {
-    let size: f64 = reference.iter().map(|x| x * x).sum::<f64>().sqrt();
-    let error: f64 = ours.iter().zip(reference).map(|(a, b)| (a - b) * (a - b)).sum::<f64>().sqrt();
-    assert!(ours.len() == reference.len() && error <= 1e-12 * size, "{what}: {:.2e}", error / size);
 }
 
 fn weighted_dataset(folder: &Path) -> PathBuf {
@@ -289,8 +281,7 @@ fn all_commands_tell_of_weights() {
         "--max-iterations",
         "30",
     ];
-    let output = tenfill(&run, folder.path());
-    let said = String::from_utf8(output.stdout).unwrap();
+    let said = told(&run, folder.path());
     assert!(said.contains("weighted by weight: train weights 0 to 3"), "{said}");
     assert!(said.contains("errors are means weighted by weight"), "{said}");
     let found = json(&["evaluate", "run"], folder.path());
@@ -313,9 +304,9 @@ fn all_commands_tell_of_weights() {
         }
     }
     assert!((found["mse"].as_f64().unwrap() / (squares / weights) - 1.0).abs() < 1e-10);
-    let said = String::from_utf8(tenfill(&["inspect", "run/data.tenfill"], folder.path()).stdout).unwrap();
+    let said = told(&["inspect", "run/data.tenfill"], folder.path());
     assert!(said.contains("weighted by weight"), "{said}");
-    tenfill(&["report", "run", "-o", "report.html"], folder.path());
+    told(&["report", "run", "-o", "report.html"], folder.path());
     assert!(
         std::fs::read_to_string(folder.path().join("report.html")).unwrap().contains("weighted by weight")
     );

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
+use tenfill::manifold::Tangent;
 use tenfill::shard::{Dataset, ModeKind, Split};
 
 /// A folder for one test; in memory where there is such a place, since most of the time of a small
@@ -34,6 +35,19 @@ pub fn run<'a>(directory: &Path, arguments: impl IntoIterator<Item = &'a str>) -
     assert!(output.status.success(), "{}", stderr(&output));
     let text = String::from_utf8(output.stdout).unwrap();
     serde_json::from_str(text.lines().last().expect("a last line")).unwrap()
+}
+
+/// All numbers of a tangent vector, factors first.
+pub fn numbers(tangent: &Tangent) -> Vec<f64> {
+    let rows = tangent.factors.iter().flat_map(|rows| rows.as_slice());
+    rows.chain(tangent.core.as_slice()).copied().collect()
+}
+
+/// Both are the same up to 1e-12 of the reference's size.
+pub fn close(ours: &[f64], reference: &[f64], what: &str) {
+    let size: f64 = reference.iter().map(|x| x * x).sum::<f64>().sqrt();
+    let error: f64 = ours.iter().zip(reference).map(|(a, b)| (a - b) * (a - b)).sum::<f64>().sqrt();
+    assert!(ours.len() == reference.len() && error <= 1e-12 * size, "{what}: {:.2e}", error / size);
 }
 
 /// The names in a directory, sorted.
