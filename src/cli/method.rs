@@ -19,7 +19,7 @@ pub(super) struct MethodArguments {
     /// [default: linearised]
     #[arg(long, value_enum)]
     step: Option<StepArgument>,
-    /// The metric: the paper's, or the natural one [default: preconditioned]
+    /// The metric of the search space [default: damped]
     #[arg(long, value_enum)]
     metric: Option<MetricArgument>,
 }
@@ -55,6 +55,7 @@ impl MethodArguments {
         }
         if let Some(metric) = self.metric {
             config.geometry = match metric {
+                MetricArgument::Damped => GeometryKind::Damped,
                 MetricArgument::Preconditioned => GeometryKind::Preconditioned,
                 MetricArgument::Euclidean => GeometryKind::Euclidean,
             };
@@ -114,6 +115,10 @@ enum StepArgument {
 
 #[derive(clap::ValueEnum, Clone, Copy)]
 enum MetricArgument {
+    /// The paper's, damped while the fit is bad: fewer iterations, and about as many with every seed
+    Damped,
+    /// The paper's as it is
     Preconditioned,
+    /// The natural one of the factors and the core
     Euclidean,
 }

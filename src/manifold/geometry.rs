@@ -26,6 +26,13 @@ pub trait Geometry: Send + Sync {
         Frame::new(point, |values| self.weigh(values))
     }
 
+    /// The same at a point of which it is known how much it misses: an estimate of |Y - X|^2 over the
+    /// whole tensor. Most metrics do not ask.
+    fn frame_missing<'a>(&self, point: &'a Point, missed: f64) -> Frame<'a> {
+        let _ = missed;
+        self.frame(point)
+    }
+
     /// Turns Euclidean partials at the frame's point into the Riemannian gradient, in place.
     fn gradient(&self, frame: &Frame<'_>, partials: &mut Tangent) {
         frame.gradient(partials);
@@ -95,6 +102,10 @@ impl Geometry for Euclidean {
 impl Geometry for Box<dyn Geometry> {
     fn weigh(&self, eigenvalues: &mut [f64]) -> usize {
         (**self).weigh(eigenvalues)
+    }
+
+    fn frame_missing<'a>(&self, point: &'a Point, missed: f64) -> Frame<'a> {
+        (**self).frame_missing(point, missed)
     }
 
     fn gradient(&self, frame: &Frame<'_>, partials: &mut Tangent) {

@@ -8,7 +8,7 @@
 //! | what | where |
 //! |---|---|
 //! | a point, a vector of its shape | [`Point`], [`Tangent`], made of [`Rows`] and a [`Core`] |
-//! | which metric | [`Geometry`]: [`Preconditioned`] (the paper's) or [`Euclidean`] |
+//! | which metric | [`Geometry`]: [`Preconditioned`] (the paper's), [`Damped`] or [`Euclidean`] |
 //! | the same tensors as a surface among all tensors | [`Embedded`] (geomCG's) |
 //! | inner product, gradient, projections, transport | [`Frame`], one per point |
 //! | moving along a direction | [`retract`], [`retract_absorbing`] |
@@ -32,6 +32,7 @@
 
 mod core_tensor;
 mod coupled;
+mod damped;
 mod divided;
 mod embedded;
 mod frame;
@@ -46,6 +47,7 @@ mod tests;
 
 pub use core_tensor::Core;
 pub use coupled::DIRECT_UNKNOWNS;
+pub use damped::Damped;
 pub use embedded::Embedded;
 pub use frame::Frame;
 pub use geometry::{Euclidean, GUARD, Geometry, Preconditioned};

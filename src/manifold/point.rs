@@ -63,6 +63,12 @@ impl Point {
         self.core.ranks()
     }
 
+    /// The dimension of the manifold: sum_d (n_d r_d - r_d^2) + r_1 ... r_D.
+    pub fn dimension(&self) -> usize {
+        let factors = self.dims().into_iter().zip(self.ranks()).map(|(n, r)| n * r - r * r);
+        factors.sum::<usize>() + self.ranks().iter().product::<usize>()
+    }
+
     /// self = other.
     pub fn copy_from(&mut self, other: &Point) {
         for (own, other) in self.factors.iter_mut().zip(&other.factors) {

@@ -85,6 +85,13 @@ fn scale(coordinates: &Coordinates, point: &Point, to: &mut Point) {
     to.core.copy_from(&point.core);
 }
 
+impl Regularised {
+    /// Whether the cost is the mean squared residual in the point's own coordinates, and nothing else.
+    fn is_plain(&self) -> bool {
+        self.coordinates.is_none() && self.penalty.lambda == 0.0 && self.held.is_empty()
+    }
+}
+
 impl Objective for Regularised {
     type Error = crate::error::Error;
 
@@ -114,10 +121,14 @@ impl Objective for Regularised {
         Ok(cost)
     }
 
+    fn missed(&self, point: &Point, cost: &Cost) -> f64 {
+        // What a penalty leaves is not on its way to zero.
+        if self.is_plain() { self.data.missed(point, cost) } else { 0.0 }
+    }
+
     fn chunks(&self) -> usize {
         // A penalty and other coordinates belong to the whole data.
-        let plain = self.coordinates.is_none() && self.penalty.lambda == 0.0 && self.held.is_empty();
-        if plain { self.data.chunks() } else { 1 }
+        if self.is_plain() { self.data.chunks() } else { 1 }
     }
 
     fn leading_mode(&self) -> Option<usize> {

@@ -31,8 +31,10 @@ pub enum Init {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum GeometryKind {
-    /// The paper's: scaled by G_d G_d^T.
+    /// The paper's, its eigenvalues raised while the fit is bad; as it is where there is a penalty.
     #[default]
+    Damped,
+    /// The paper's: scaled by G_d G_d^T.
     Preconditioned,
     /// The natural metrics of the factors and the core (case S1).
     Euclidean,

@@ -5,7 +5,9 @@ use super::limits::Limits;
 use crate::budget::Budget;
 use crate::control::Control;
 use crate::error::{Error, Result};
-use crate::manifold::{Distribution, Embedded, Euclidean, Geometry, Point, Preconditioned, random_point_on};
+use crate::manifold::{
+    Damped, Distribution, Embedded, Euclidean, Geometry, Point, Preconditioned, random_point_on,
+};
 use crate::model::Model;
 use crate::objective::{Needs, Regularised, Streamed};
 use crate::recipe::Setup;
@@ -15,8 +17,9 @@ use crate::solver::{Algorithm, CHUNKS, Options, Solver};
 use crate::stream::Share;
 
 /// The solver that a configuration asks for.
-fn solver(kind: GeometryKind, options: Options) -> Solver {
+fn solver(kind: GeometryKind, entries: u64, options: Options) -> Solver {
     let geometry: Box<dyn Geometry> = match kind {
+        GeometryKind::Damped => Box::new(Damped::new(entries)),
         GeometryKind::Preconditioned => Box::new(Preconditioned),
         GeometryKind::Euclidean => Box::new(Euclidean),
         GeometryKind::Embedded => Box::new(Embedded),
@@ -26,7 +29,7 @@ fn solver(kind: GeometryKind, options: Options) -> Solver {
 
 /// What a trainer is made from.
 pub(super) fn setup<'a>(config: &'a Config, dataset: &'a Dataset) -> Setup<'a> {
-    let kind = config.geometry;
+    let (kind, entries) = (config.geometry, dataset.manifest().train.entries);
     Setup {
         dataset,
         recipe: &config.recipe,
@@ -35,7 +38,7 @@ pub(super) fn setup<'a>(config: &'a Config, dataset: &'a Dataset) -> Setup<'a> {
         seed: config.seed,
         probe: !config.rank_auto,
         warm: None,
-        make_solver: Box::new(move |options| solver(kind, options)),
+        make_solver: Box::new(move |options| solver(kind, entries, options)),
     }
 }
 

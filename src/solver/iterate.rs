@@ -52,7 +52,7 @@ impl Solver {
         let mut gradient = Tangent::zeros_like(&point);
         let cost = objective.cost_and_gradient(&point, &mut gradient)?;
         let validation_mse = objective.validation(&point)?;
-        let frame = self.geometry.frame(&point);
+        let frame = self.geometry.frame_missing(&point, objective.missed(&point, &cost));
         self.geometry.gradient(&frame, &mut gradient);
         let square = frame.inner(&gradient, &gradient);
         let guarded = frame.guarded();
@@ -116,7 +116,8 @@ impl Solver {
             return Ok(None);
         };
         let validation_mse = objective.validation(&room.trial)?;
-        let frame = self.geometry.frame(&room.trial);
+        let missed = objective.missed(&room.trial, &accepted.cost);
+        let frame = self.geometry.frame_missing(&room.trial, missed);
         self.geometry.gradient(&frame, &mut room.partials);
         let square = frame.inner(&room.partials, &room.partials);
         let (beta, turned_back) = self.turn(state, &frame, &room.partials, square);
@@ -202,7 +203,7 @@ impl Solver {
     pub fn refresh<O: Objective>(&mut self, state: &mut State, objective: &mut O) -> Result<(), O::Error> {
         let mut room = self.take_room(state);
         let cost = objective.cost_and_gradient(&state.point, &mut room.partials)?;
-        let frame = self.geometry.frame(&state.point);
+        let frame = self.geometry.frame_missing(&state.point, objective.missed(&state.point, &cost));
         self.geometry.gradient(&frame, &mut room.partials);
         let square = frame.inner(&room.partials, &room.partials);
         state.slope = frame.inner(&room.partials, &state.direction);

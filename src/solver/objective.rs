@@ -46,6 +46,12 @@ pub trait Objective {
     /// What reading the data may bring.
     fn cost_and_gradient(&mut self, point: &Point, partials: &mut Tangent) -> Result<Cost, Self::Error>;
 
+    /// How much of the whole tensor a point with this cost misses: an estimate of |Y - X|^2, for
+    /// metrics that ask. 0 where that says nothing about G G^T.
+    fn missed(&self, point: &Point, cost: &Cost) -> f64 {
+        cost.train_mse * point.dims().iter().map(|&n| n as f64).product::<f64>()
+    }
+
     /// How many chunks the train entries are cut into, for steps from a part of them.
     fn chunks(&self) -> usize {
         1

@@ -134,12 +134,12 @@ impl StochasticAbout {
 }
 
 /// A metric with its eigenvalues raised by a share of the largest.
-struct Damped<'g> {
+struct Raised<'g> {
     metric: &'g dyn Geometry,
     damping: f64,
 }
 
-impl Geometry for Damped<'_> {
+impl Geometry for Raised<'_> {
     fn weigh(&self, eigenvalues: &mut [f64]) -> usize {
         let guarded = self.metric.weigh(eigenvalues);
         let largest = eigenvalues.iter().copied().fold(0.0, f64::max);
@@ -180,7 +180,7 @@ impl Solver {
         let about = &mut phase.about;
         about.cost += share.train_mse;
         about.position += 1;
-        let geometry = Damped { metric: self.geometry(), damping: about.damping };
+        let geometry = Raised { metric: self.geometry(), damping: about.damping };
         let frame = geometry.frame(&state.point);
         frame.gradient(&mut room.partials);
         let square = frame.inner(&room.partials, &room.partials);

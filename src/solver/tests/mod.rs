@@ -11,7 +11,7 @@ use rand_pcg::Pcg64;
 
 use super::*;
 use crate::manifold::{
-    Distribution, Embedded, Euclidean, Geometry, Point, Preconditioned, Tangent, random_point,
+    Damped, Distribution, Embedded, Euclidean, Geometry, Point, Preconditioned, Tangent, random_point,
     random_rotations,
 };
 
@@ -94,10 +94,10 @@ fn a_wrong_gradient_is_found_out() {
 fn the_gradient_is_horizontal() {
     for (dims, ranks) in shapes() {
         let (mut objective, point) = problem(&dims, &ranks, 0.6, 4);
-        for geometry in [&Preconditioned as &dyn Geometry, &Euclidean] {
+        for geometry in [&Preconditioned as &dyn Geometry, &Damped::new(1_000_000), &Euclidean] {
             let mut gradient = Tangent::zeros_like(&point);
-            let Ok(_) = objective.cost_and_gradient(&point, &mut gradient);
-            let frame = geometry.frame(&point);
+            let Ok(cost) = objective.cost_and_gradient(&point, &mut gradient);
+            let frame = geometry.frame_missing(&point, objective.missed(&point, &cost));
             frame.gradient(&mut gradient);
             let mut moved = gradient.clone();
             frame.transport(&mut moved);
@@ -126,10 +126,11 @@ fn traces_do_not_depend_on_the_representation() {
                 }
                 costs
             };
-            for metric in ["preconditioned", "Euclidean"] {
+            for metric in ["preconditioned", "damped", "Euclidean"] {
                 let geometry = || -> Box<dyn Geometry> {
                     match metric {
                         "preconditioned" => Box::new(Preconditioned),
+                        "damped" => Box::new(Damped::new(1_000_000)),
                         _ => Box::new(Euclidean),
                     }
                 };

@@ -16,6 +16,9 @@ pub struct Arguments {
     /// The start: scaled, uniform (the paper's) or gaussian
     #[arg(long, default_value = "scaled")]
     init: String,
+    /// The metric: damped, or preconditioned (the paper's as it is)
+    #[arg(long, default_value = "damped")]
+    metric: String,
 }
 
 /// Name, dimensions, rank, oversampling, the most iterations that it may take.
@@ -63,6 +66,8 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
                 rank,
                 "--init",
                 &arguments.init,
+                "--metric",
+                &arguments.metric,
             ]);
             let (_, output) = measure::run(complete.args(["--seed", &seed_text, "-o"]).arg(&run).arg(&data))?;
             let line = output.lines().last().unwrap_or_default();
