@@ -242,18 +242,23 @@ fn sweeps_are_those_of_the_formula() {
         let (counts, _) = bias_fit::count(&dataset, streamed.train(), None).unwrap();
         let sizes: Vec<usize> = dims.iter().map(|&dim| dim as usize).collect();
         let mut point = random_point(&sizes, ranks, Distribution::Gaussian, 3);
+        // Rows without entries are zero, as the recipe has them.
+        let unseen = |mode: usize| {
+            let weights = &counts.modes[mode];
+            (0..weights.len()).filter(|&row| weights[row] == 0.0).collect::<Vec<usize>>()
+        };
         for mode in 0..dims.len() {
+            assert!(unseen(mode).contains(&3));
             point.factors[mode].scale(3.0);
-            // Rows without entries are zero, as the recipe has them.
-            point.factors[mode].row_mut(3).fill(0.0);
+            unseen(mode).into_iter().for_each(|row| point.factors[mode].row_mut(row).fill(0.0));
         }
         let mut biases = biased.then(|| Biases {
             mean: 2.0,
             modes: sizes.iter().map(|&n| (0..n).map(|i| (i as f64).sin() * 0.2).collect()).collect(),
             time: None,
         });
-        for values in biases.iter_mut().flat_map(|biases| &mut biases.modes) {
-            values[3] = 0.0;
+        for (mode, values) in biases.iter_mut().flat_map(|biases| biases.modes.iter_mut().enumerate()) {
+            unseen(mode).into_iter().for_each(|row| values[row] = 0.0);
         }
         let of = |mode: usize| start(&point, biases.as_ref(), mode, &entries);
         let ((first, first_prior), (second, second_prior)) = (of(main[0]), of(main[1]));
