@@ -166,7 +166,7 @@ pub(super) fn run(arguments: Arguments, context: &Context) -> Result<ExitCode> {
     let usage = Usage::start();
     let ratings = arguments.kind == Kind::Ratings;
     let usual = if ratings { RatingsSpec::TASTES } else { TUCKER_RANK };
-    let rank = match arguments.rank.as_ref().map(|rank| rank.as_slice()) {
+    let rank = match arguments.rank.as_deref() {
         None => vec![usual; arguments.dims.len()],
         Some([rank]) => vec![*rank; arguments.dims.len()],
         Some(rank) => rank.to_vec(),

@@ -11,6 +11,8 @@ use crate::solver::Objective;
 
 /// Sweeps over the rows end here at the latest; they end when validation hardly improves any more.
 const MOST_SWEEPS: usize = 30;
+/// But not before: the first sweep knows no covariances yet, and may well be a step back.
+const FEWEST_SWEEPS: usize = 3;
 
 /// A model with better rows.
 pub struct Refined {
@@ -67,7 +69,7 @@ impl Trainer {
                     let (point, biases, held) = (point.clone(), biases.clone(), held.clone());
                     best = Some((Fitted { point, biases, held }, mse));
                 }
-                if mse > last * (1.0 - STAGE_GAIN) {
+                if sweeps >= FEWEST_SWEEPS && mse > last * (1.0 - STAGE_GAIN) {
                     break;
                 }
                 last = mse;
