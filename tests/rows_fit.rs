@@ -223,9 +223,12 @@ fn start(
     (rows, moments(count, sum, second))
 }
 
+/// Dimensions, ranks, the two modes, and whether there are biases and weights.
+type Case<'a> = (&'a [u32], &'a [usize], [usize; 2], bool, bool);
+
 #[test]
 fn sweeps_are_those_of_the_formula() {
-    let cases: [(&[u32], &[usize], [usize; 2], bool, bool); 5] = [
+    let cases: [Case<'_>; 5] = [
         (&[30, 50], &[3, 3], [0, 1], true, false),
         (&[400, 60, 12], &[3, 2, 2], [0, 1], true, false),
         // The mode that comes first on disk is the second of the two, or none of them.
