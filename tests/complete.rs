@@ -165,13 +165,13 @@ fn a_raw_file_is_converted_into_the_run() {
     }
     assert_eq!(done["stopped_by"], "patience");
     let lines = log(&folder, "run");
-    // The model is the best by validation, and not the last.
+    // The model is the best by validation, and not the last; its rows may be better still.
     let best = lines.iter().map(|line| line["validation_mse"].as_f64().unwrap()).fold(f64::MAX, f64::min);
     let validation = json(&folder, "evaluate run --on validation");
     assert_eq!(done["validation_mse"], validation["mse"]);
     // The log counts only entries whose ids all occur in train.
     let fallback = validation["fallback"].as_u64().unwrap();
-    assert!(fallback > 0 || done["validation_mse"].as_f64().unwrap() == best);
+    assert!(fallback > 0 || done["validation_mse"].as_f64().unwrap() <= best);
     assert!((done["validation_mse"].as_f64().unwrap() / best - 1.0).abs() < 0.05);
     assert!(json(&folder, "verify run")["ok"].as_bool().unwrap());
     // A file with the entries of the whole set is scored as well; strangers are counted.

@@ -165,7 +165,7 @@ fn a_warm_start_begins_where_the_model_was() {
     let folder = tempfile::tempdir().unwrap();
     ratings(&folder);
     let cold = json(&folder, "complete r -o cold --rank 3,3,2");
-    let warm = json(&folder, "complete r -o warm --rank 3,3,2 --init cold --max-iterations 0");
+    let warm = json(&folder, "complete r -o warm --rank 3,3,2 --init cold --max-iterations 0 --no-refine");
     assert_eq!(warm["rank"], cold["rank"]);
     let ratio = warm["validation_mse"].as_f64().unwrap() / cold["validation_mse"].as_f64().unwrap();
     assert!((ratio - 1.0).abs() < 1e-9, "{ratio}");
@@ -179,6 +179,7 @@ fn what_cannot_be_is_said_in_a_sentence() {
     for (arguments, said) in [
         ("complete n -o run --rank 2 --penalty auto", "decide on validation entries"),
         ("complete n -o run --rank auto", "decide on validation entries"),
+        ("complete n -o run --rank 2 --bias modes --refine", "--refine decides on validation entries"),
         ("complete r -o run --rank auto --no-grow", "--rank auto lets the rank grow"),
         ("complete r -o run --rank 2 --bias-time userId:hour", "does not name two modes"),
         ("complete r -o run --rank 2 --bias none --bias-time userId:week", "goes with --bias modes"),

@@ -2,9 +2,11 @@
 
 mod common;
 
+use arrow_array::{ArrayRef, Float32Array, Float64Array, Int32Array, Int64Array, RecordBatch};
 use common::{close, numbers, run, stderr, tenfill};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use tenfill::Dataset;
 use tenfill::budget::Budget;
 use tenfill::kernel::Precision;
@@ -56,6 +58,32 @@ fn write(path: &Path, rows: &[([u32; 3], f64, u32)], delimiter: &str, header: bo
         text += &(row.join(delimiter) + "\n");
     }
     std::fs::write(path, text).unwrap();
+}
+
+/// The same as Parquet, in row groups of a thousand.
+fn write_parquet(path: &Path, rows: &[([u32; 3], f64, u32)], whole: bool) {
+    let index = |mode: usize| {
+        let numbers = rows.iter().map(|row| i64::from(row.0[mode]));
+        Arc::new(Int64Array::from_iter_values(numbers)) as ArrayRef
+    };
+    let values = rows.iter().map(|row| row.1);
+    let weights: ArrayRef = match whole {
+        true => Arc::new(Int32Array::from_iter_values(rows.iter().map(|row| row.2 as i32))),
+        false => Arc::new(Float32Array::from_iter_values(rows.iter().map(|row| row.2 as f32))),
+    };
+    let batch = RecordBatch::try_from_iter([
+        ("a", index(0)),
+        ("b", index(1)),
+        ("c", index(2)),
+        ("value", Arc::new(Float64Array::from_iter_values(values)) as ArrayRef),
+        ("weight", weights),
+    ]);
+    let (batch, file) = (batch.unwrap(), std::fs::File::create(path).unwrap());
+    let properties = parquet::file::properties::WriterProperties::builder();
+    let properties = properties.set_max_row_group_row_count(Some(1000)).build();
+    let mut writer = parquet::arrow::ArrowWriter::try_new(file, batch.schema(), Some(properties)).unwrap();
+    writer.write(&batch).unwrap();
+    writer.close().unwrap();
 }
 
 fn open(folder: &Path) -> Streamed {
@@ -186,6 +214,11 @@ fn every_format_gives_the_same_weights() {
         csv.iter().map(|entry| entry.2).sum::<f64>() == rows.iter().map(|row| f64::from(row.2)).sum::<f64>()
     );
     assert_eq!(csv, read("w.tns", "5", &[]));
+    // Weights as whole numbers and as floating point ones.
+    for whole in [true, false] {
+        write_parquet(&folder.path().join("w.parquet"), &one_based, whole);
+        assert_eq!(csv, read("w.parquet", "weight", &[]), "whole numbers: {whole}");
+    }
     assert_eq!(csv, read("w.txt", "5", &["--modes", "1,2,3", "--value", "4"]));
     // With little memory rows go through scratch files: the same bytes.
     assert_eq!(csv, read("w.csv", "weight", &["--memory", "24M"]));

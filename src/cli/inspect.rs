@@ -134,7 +134,8 @@ pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<ExitCode> 
         let precision = Precision::default();
         let mut needs = Needs::of_several(manifest, &rank, precision, access, threads, lanes, ranks);
         if manifest.validation.entries > 0 {
-            needs = needs.with_recipe(&dataset); // what `complete` does by default
+            // What `complete` does by default.
+            needs = needs.with_recipe(&dataset).with_refinement(manifest, &rank);
         }
         let (most, least) = (needs.most(), needs.total(needs.fewest()));
         let of = if ranks > 1 { format!(" in each of {ranks} processes") } else { String::new() };

@@ -29,6 +29,13 @@ pub(super) struct RecipeArguments {
     /// Keep to the rank that is given
     #[arg(long)]
     no_grow: bool,
+    /// When the search has ended, fit every row of the two main modes to its own entries, with what is
+    /// uncertain about the other rows, as long as validation improves [default where validation decides]
+    #[arg(long, overrides_with = "no_refine")]
+    refine: bool,
+    /// Leave the rows as the search has found them
+    #[arg(long)]
+    no_refine: bool,
     /// Clip predictions to the range of the train values [default where they look like ratings]
     #[arg(long, overrides_with = "no_clip")]
     clip: bool,
@@ -74,6 +81,7 @@ impl RecipeArguments {
             || self.bias_time.is_some()
             || self.penalty_kind.is_some()
             || (self.grow && !self.no_grow)
+            || (self.refine && !self.no_refine)
     }
 
     /// What was asked for, and the defaults for the rest.
@@ -104,6 +112,7 @@ impl RecipeArguments {
         if rank_auto && self.no_grow {
             return Err(Error::request("--rank auto lets the rank grow: give a rank with --no-grow"));
         }
+        recipe.refine = (recipe.decides() || self.refine) && !self.no_refine;
         recipe.range = match (self.clip, self.no_clip) {
             (true, _) => Some((manifest.values.min, manifest.values.max)),
             (_, true) => None,

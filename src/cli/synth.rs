@@ -33,9 +33,9 @@ pub(super) struct Arguments {
     /// Dimensions
     #[arg(long, value_parser = parse_list::<u32>, value_name = "N,N,...")]
     dims: Dims,
-    /// Ranks; one number for all modes
-    #[arg(long, value_parser = parse_list::<usize>, value_name = "R,R,...", default_value = "5")]
-    rank: Ranks,
+    /// Ranks; one number for all modes [default: 5]. Of ratings, the number of tastes [default: 4]
+    #[arg(long, value_parser = parse_list::<usize>, value_name = "R,R,...")]
+    rank: Option<Ranks>,
     /// Train entries as a multiple of the degrees of freedom
     #[arg(long, value_name = "OS", conflicts_with = "entries")]
     oversampling: Option<f64>,
@@ -94,6 +94,9 @@ enum Values {
     F32,
     F64,
 }
+
+/// The ranks of a low-rank tensor where none are given.
+const TUCKER_RANK: usize = 5;
 
 /// Either generator.
 enum Generator {
@@ -161,12 +164,14 @@ fn generator(arguments: &Arguments, rank: &[usize]) -> Result<Generator> {
 
 pub(super) fn run(arguments: Arguments, context: &Context) -> Result<ExitCode> {
     let usage = Usage::start();
-    let rank = match arguments.rank.as_slice() {
-        [rank] => vec![*rank; arguments.dims.len()],
-        rank => rank.to_vec(),
+    let ratings = arguments.kind == Kind::Ratings;
+    let usual = if ratings { RatingsSpec::TASTES } else { TUCKER_RANK };
+    let rank = match arguments.rank.as_deref() {
+        None => vec![usual; arguments.dims.len()],
+        Some([rank]) => vec![*rank; arguments.dims.len()],
+        Some(rank) => rank.to_vec(),
     };
     let generator = generator(&arguments, &rank)?;
-    let ratings = arguments.kind == Kind::Ratings;
     let name = source::plain_name(&arguments.output);
     if [".tns", ".csv", ".parquet"].iter().any(|ending| name.ends_with(ending)) {
         return write_files(&arguments, &generator, ratings, &usage, context);

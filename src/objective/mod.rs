@@ -7,6 +7,7 @@
 //! | the memory that takes | [`Needs`] |
 //! | the same for data with noise | [`Regularised`]: with [`Coordinates`], a [`Penalty`], biases |
 //! | biases and their damping, from the data | [`bias_fit`] |
+//! | rows from their own entries, with what is uncertain about the others | [`rows_fit`] |
 //! | errors on any split, with biases and clipping | [`score`](fn@score) |
 
 pub mod bias_fit;
@@ -14,6 +15,7 @@ mod coordinates;
 mod needs;
 mod penalty;
 mod regularised;
+pub mod rows_fit;
 mod score;
 mod streamed;
 mod targets;
@@ -21,7 +23,7 @@ mod unseen;
 mod view;
 
 pub use coordinates::Coordinates;
-pub use needs::Needs;
+pub use needs::{Needs, RefinementRoom};
 pub use penalty::{Penalty, PenaltyKind};
 pub use regularised::Regularised;
 pub use score::{Scored, Scoring, score};

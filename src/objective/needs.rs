@@ -1,5 +1,6 @@
 //! The memory that a run needs, known before it starts.
 
+use super::rows_fit::covariance_bytes;
 use crate::error::{Error, Result};
 use crate::kernel::{GradientSums, Packing, Precision};
 use crate::reduce::CHUNK_ROWS;
@@ -103,6 +104,20 @@ impl Needs {
         Needs { copies: self.copies + 4, constant, ..self }
     }
 
+    /// For rows fitted to their own entries when the search has ended: their covariances, as far as they do
+    /// not fit into what the solver has given back by then. Several processes have them all, each.
+    pub fn with_refinement(self, manifest: &Manifest, ranks: &[usize]) -> Self {
+        let room = RefinementRoom::of(manifest, ranks);
+        let more = if self.several {
+            room.covariances + room.sums
+        } else {
+            // The sums take two copies more, and the gradient sums of lanes are given back, too.
+            room.covariances.saturating_sub(RefinementRoom::GIVEN_BACK * self.copy)
+                + room.sums.saturating_sub(2 * self.copy + self.lane)
+        };
+        Needs { constant: self.constant + more, ..self }
+    }
+
     /// For steps from chunks of the data: the two points that an epoch may go back to.
     pub fn with_chunks(self) -> Self {
         Needs { copies: self.copies + 2, ..self }
@@ -148,6 +163,35 @@ impl Needs {
                 Err(Error::Budget { budget, needed: self.total(self.fewest()), what })
             }
         }
+    }
+}
+
+/// The memory that rows may take while they are fitted to their own entries: a matter of data and ranks,
+/// not of a machine or its budget, because it decides whether they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RefinementRoom {
+    /// For covariances.
+    pub covariances: u64,
+    /// For sums: less means more passes.
+    pub sums: u64,
+}
+
+impl RefinementRoom {
+    /// Copies of all factors that are free when no iteration follows.
+    const GIVEN_BACK: u64 = 4;
+    /// The highest rank whose covariances are always kept: they grow with its square.
+    const ALWAYS: usize = 32;
+
+    /// Where ranks do not go above these.
+    pub fn of(manifest: &Manifest, ranks: &[usize]) -> Self {
+        let rows = |mode: usize| u64::from(manifest.modes[mode].dim);
+        let copy: u64 = (0..ranks.len()).map(|mode| rows(mode) * ranks[mode] as u64 * 8).sum();
+        let mut most: Vec<u64> = (0..ranks.len())
+            .map(|mode| covariance_bytes(rows(mode), ranks[mode].min(Self::ALWAYS)))
+            .collect();
+        most.sort_unstable();
+        let covariances = most.iter().rev().take(2).sum::<u64>().max(Self::GIVEN_BACK * copy);
+        RefinementRoom { covariances, sums: (2 * copy).max(4 << 20) }
     }
 }
 

@@ -65,6 +65,12 @@ impl Regularised {
         score(stream, exchange, model, self.data.mode_order(), self.data.unseen(), &self.scoring())
     }
 
+    /// Gives back the room of passes, when there will be none of the solver's any more.
+    pub fn release(&mut self) {
+        self.room = None;
+        self.data.release();
+    }
+
     fn take_room(&mut self, point: &Point) -> (Point, Tangent) {
         let same =
             |(room, _): &(Point, Tangent)| room.dims() == point.dims() && room.ranks() == point.ranks();

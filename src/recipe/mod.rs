@@ -7,23 +7,28 @@
 //! | what is tried next, and did it help? | [`Plan`], a state machine that goes into checkpoints |
 //! | what do counts and biases say before the first iteration? | `prepare` |
 //! | what does a model of higher rank start from? | `grow` |
+//! | can the rows of the best model be better ones? | `refine` |
 //! | who moves solver, biases and plan on together? | [`Trainer`] |
 //!
 //! A plan goes through stages. First the paper's method at full rank, where nothing was fixed by
 //! the user: where that explains the validation entries far better than biases do, the data are
 //! low-rank as they are, and it stays. Otherwise a small model with biases, coordinates smoothed by
 //! counts and a nuclear penalty is fitted, and then changed as long as validation improves: less or
-//! more penalty, another mode freed, a higher rank. What does not help is taken back.
+//! more penalty, another mode freed, a higher rank. What does not help is taken back. When nothing is left
+//! to try, or the iterations are used up, the rows of the best model are fitted to their own entries
+//! ([`rows_fit`](crate::objective::rows_fit)), if that helps.
 
 mod fitted;
 mod grow;
 mod plan;
 mod prepare;
+mod refine;
 mod settings;
 mod tell;
 mod trainer;
 
 pub use fitted::{Fitted, fitted};
 pub use plan::{Move, Plan, Stage, Tried};
+pub use refine::Refined;
 pub use settings::{BiasChoice, PenaltyChoice, Recipe, auto_rank, rating_range};
 pub use trainer::{Extra, Setup, Trainer};

@@ -41,6 +41,8 @@ pub enum Move {
     Grow(Vec<usize>),
     /// The same with more penalty, where it did not help alone.
     GrowStronger(Vec<usize>),
+    /// When the search has ended: every row of the two main modes fitted to its own entries.
+    Rows,
 }
 
 /// A stage that has ended.
@@ -50,7 +52,7 @@ pub struct Tried {
     pub change: Move,
     /// What was fitted.
     pub stage: Stage,
-    /// Its iterations.
+    /// Its iterations; of rows, the sweeps over them.
     pub iterations: usize,
     /// Its best validation MSE.
     pub validation_mse: f64,
@@ -105,7 +107,7 @@ const STAGE_PATIENCE: usize = 5;
 /// The cost hardly falls any more when it has fallen by less than this share meanwhile.
 const SETTLED: f64 = 1e-3;
 /// The share by which validation must improve to count within a stage.
-const STAGE_GAIN: f64 = 5e-5;
+pub(super) const STAGE_GAIN: f64 = 5e-5;
 
 impl Plan {
     /// A plan that begins with the plain method at these ranks.
@@ -279,7 +281,7 @@ impl Plan {
                     }
                     modes.iter().for_each(|&mode| stage.ranks[mode] = grown(stage.ranks[mode], bound[mode]));
                 }
-                Move::Plain | Move::Begin => return None,
+                Move::Plain | Move::Begin | Move::Rows => return None,
             }
             possible(&stage.ranks).then_some((stage, change))
         })

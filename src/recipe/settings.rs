@@ -43,6 +43,10 @@ pub struct Recipe {
     pub penalty_kind: Option<PenaltyKind>,
     /// Whether the rank grows from a small one up to that of the configuration.
     pub grow: bool,
+    /// Whether rows are fitted to their own entries in the end, where validation says that it helps. Not
+    /// in files from before there was a choice.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub refine: bool,
     /// Where predictions are clipped.
     pub range: Option<(f64, f64)>,
 }
@@ -62,6 +66,7 @@ impl Recipe {
             penalty: PenaltyChoice::Fixed(0.0),
             penalty_kind: None,
             grow: false,
+            refine: false,
             range: None,
         }
     }
@@ -73,7 +78,14 @@ impl Recipe {
         if manifest.validation.entries == 0 {
             return Recipe { range, ..Recipe::plain() };
         }
-        Recipe { bias: BiasChoice::Auto, penalty: PenaltyChoice::Auto, grow: true, range, ..Recipe::plain() }
+        Recipe {
+            bias: BiasChoice::Auto,
+            penalty: PenaltyChoice::Auto,
+            grow: true,
+            refine: true,
+            range,
+            ..Recipe::plain()
+        }
     }
 
     /// Whether it is the paper's method, with nothing to add and nothing to decide.
@@ -86,12 +98,22 @@ impl Recipe {
         self.bias == BiasChoice::Auto || self.penalty == PenaltyChoice::Auto || self.grow
     }
 
+    /// Whether rows are fitted to their own entries in the end; never by the paper's method.
+    pub fn refines(&self) -> bool {
+        self.refine && !self.is_plain()
+    }
+
     /// Says what cannot be, before anything is read.
     pub fn check(&self, manifest: &Manifest) -> Result<()> {
         if self.decides() && manifest.validation.entries == 0 {
             let what = "--bias auto, --penalty auto, --grow and --rank auto decide on validation entries, and \
                         there are none: convert with --split or --validation, or give --bias, --penalty, \
                         --no-grow and --rank";
+            return Err(Error::request(what));
+        }
+        if self.refines() && manifest.validation.entries == 0 {
+            let what = "--refine decides on validation entries, and there are none: convert with --split or \
+                        --validation";
             return Err(Error::request(what));
         }
         if let Some((of, clock)) = self.bias_time {

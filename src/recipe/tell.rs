@@ -11,6 +11,7 @@ impl fmt::Display for Tried {
             Move::Log => "less penalty on what is strong".into(),
             Move::Weaker => "less penalty".to_string(),
             Move::Stronger => "more penalty".into(),
+            Move::Rows => "every row fitted to its own entries".into(),
             Move::Free(mode) => format!("mode {} set free", mode + 1),
             Move::Grow(modes) | Move::GrowStronger(modes) => {
                 let modes: Vec<String> = modes.iter().map(|mode| (mode + 1).to_string()).collect();
@@ -24,9 +25,10 @@ impl fmt::Display for Tried {
             (_, true) => "kept",
             (_, false) => "taken back",
         };
+        let steps = if self.change == Move::Rows { "sweeps" } else { "iterations" };
         write!(
             f,
-            "tried {what}: rank {}, penalty {:.4}, {} iterations, validation MSE {:.6}: {verdict}",
+            "tried {what}: rank {}, penalty {:.4}, {} {steps}, validation MSE {:.6}: {verdict}",
             ranks.join(","),
             self.stage.lambda,
             self.iterations,

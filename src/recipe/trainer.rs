@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::manifold::{Point, orthonormalize};
 use crate::model::{Biases, Model};
 use crate::objective::bias_fit::{self, Counts, Damping};
-use crate::objective::{Coordinates, Penalty, Regularised};
+use crate::objective::{Coordinates, Penalty, RefinementRoom, Regularised};
 use crate::shard::Dataset;
 use crate::solver::{Algorithm, Beta, Options, Solver, State, Stochastic, StoppedBy};
 
@@ -58,19 +58,20 @@ pub struct Trainer {
     pub extra: Extra,
     /// The data.
     pub objective: Regularised,
-    solver: Solver,
+    pub(super) solver: Solver,
     plain_solver: bool,
-    make_solver: Box<dyn Fn(Options) -> Solver + Send>,
-    options: Options,
-    recipe: Recipe,
-    dims: Vec<usize>,
+    pub(super) make_solver: Box<dyn Fn(Options) -> Solver + Send>,
+    pub(super) options: Options,
+    pub(super) recipe: Recipe,
+    pub(super) dims: Vec<usize>,
     bound: Vec<usize>,
     seed: u64,
     /// The variance of the train values.
     variance: f64,
-    counts: Option<Counts>,
-    coordinates: Option<Coordinates>,
-    control: Control,
+    pub(super) counts: Option<Counts>,
+    pub(super) coordinates: Option<Coordinates>,
+    pub(super) refinement_room: RefinementRoom,
+    pub(super) control: Control,
 }
 
 /// What a trainer is made from.
@@ -135,6 +136,7 @@ impl Trainer {
             variance: manifest.variance(),
             counts: prepared.counts,
             coordinates: prepared.coordinates,
+            refinement_room: RefinementRoom::of(manifest, setup.ranks),
             control: control.clone(),
         };
         if plain_first {
@@ -219,6 +221,7 @@ impl Trainer {
             variance: setup.dataset.manifest().variance(),
             counts,
             coordinates,
+            refinement_room: RefinementRoom::of(setup.dataset.manifest(), setup.ranks),
             control: control.clone(),
         };
         trainer.objective.range = recipe.range;

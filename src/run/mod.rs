@@ -13,6 +13,7 @@
 
 mod config;
 mod directory;
+mod finish;
 mod fold;
 mod limits;
 mod log;

@@ -6,7 +6,7 @@ use crate::control::Control;
 use crate::error::{Error, IoContext, Result};
 use crate::model::{Fit, Model};
 use crate::objective::Coordinates;
-use crate::recipe::{Extra, fitted};
+use crate::recipe::{Extra, Fitted, fitted};
 use crate::shard::Dataset;
 use crate::solver::State;
 use crate::storage::Disk;
@@ -76,22 +76,25 @@ impl Saver<'_> {
         }
         let model_mark = (kept.0, kept.1.to_bits());
         if durable.model != Some(model_mark) {
-            let model = self.run.join("model");
-            let model_fit = fitted(state, extra, self.coordinates.as_ref());
-            let fit = Fit {
-                point: &model_fit.point,
-                biases: model_fit.biases.as_ref(),
-                range: self.range,
-                held: &model_fit.held,
-                unseen: self.unseen,
-                iteration: kept.0,
-                train_mse: kept.1,
-                validation_mse: kept.2,
-            };
-            Model::write(self.disk, &model, self.dataset, &fit)?;
+            self.write_model(&fitted(state, extra, self.coordinates.as_ref()), kept)?;
             durable.model = Some(model_mark);
         }
         Ok(())
+    }
+
+    /// Makes a model durable.
+    pub(super) fn write_model(&self, fitted: &Fitted, kept: Kept) -> Result<()> {
+        let fit = Fit {
+            point: &fitted.point,
+            biases: fitted.biases.as_ref(),
+            range: self.range,
+            held: &fitted.held,
+            unseen: self.unseen,
+            iteration: kept.0,
+            train_mse: kept.1,
+            validation_mse: kept.2,
+        };
+        Model::write(self.disk, &self.run.join("model"), self.dataset, &fit)
     }
 }
 

@@ -53,6 +53,8 @@ pub(super) fn needs(config: &Config, dataset: &Dataset, limits: &Limits) -> Need
 /// What a configuration needs beside the plain method's memory.
 fn with_more(config: &Config, dataset: &Dataset, needs: Needs) -> Needs {
     let needs = if config.recipe.is_plain() { needs } else { needs.with_recipe(dataset) };
+    let refines = config.recipe.refines();
+    let needs = if refines { needs.with_refinement(dataset.manifest(), &config.rank) } else { needs };
     if config.solver.algorithm == Algorithm::Stochastic { needs.with_chunks() } else { needs }
 }
 

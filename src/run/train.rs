@@ -4,20 +4,19 @@ use super::config::{Config, check_rank};
 use super::directory::RunDirectory;
 use super::limits::Limits;
 use super::log::{Log, LogLine};
-use super::save::{Background, Durable, Kept, Mark, Saver};
+use super::save::{Background, Durable, Mark, Saver};
 use super::start::{needs, open, setup, start_point, warm};
 use crate::budget::{Budget, Reservation};
 use crate::checkpoint::{Checkpoints, Progress};
 use crate::control::{Control, Unit};
 use crate::error::{Error, Result};
 use crate::model::{Model, unseen_indices};
-use crate::objective::{Regularised, Scored, Scoring, score};
+use crate::objective::{Regularised, Scored};
 use crate::recipe::{Extra, Trainer, Tried};
-use crate::reduce::{Combine, Exchange};
+use crate::reduce::Combine;
 use crate::shard::{Dataset, Split};
 use crate::solver::{Iteration, Options, StoppedBy};
 use crate::storage::make_dir;
-use crate::stream::{Share, Stream};
 use crate::usage::Usage;
 use std::sync::Mutex;
 use std::time::Instant;
@@ -161,18 +160,18 @@ fn in_pool<T: Send>(limits: &Limits, work: impl FnOnce() -> Result<T> + Send) ->
 }
 
 /// What goes along with the solver.
-struct Job<'a> {
+pub(super) struct Job<'a> {
     run: &'a RunDirectory<'a>,
-    dataset: &'a Dataset,
-    config: &'a Config,
-    limits: &'a Limits,
-    control: &'a Control,
+    pub(super) dataset: &'a Dataset,
+    pub(super) config: &'a Config,
+    pub(super) limits: &'a Limits,
+    pub(super) control: &'a Control,
     usage: Usage,
     /// What earlier starts of the run have used.
     before: Progress,
     unseen: Vec<Vec<u32>>,
     log: Log,
-    best_train_mse: Option<f64>,
+    pub(super) best_train_mse: Option<f64>,
     /// The checkpoint that the run goes on from.
     saved: Option<Mark>,
     /// Room for a copy of the state, so that it can be written while the next pass computes; none
@@ -218,7 +217,7 @@ impl<'a> Job<'a> {
     }
 
     /// What was used so far. Several processes must all ask for it.
-    fn progress(&self, objective: &Regularised) -> Progress {
+    pub(super) fn progress(&self, objective: &Regularised) -> Progress {
         // Of all processes together.
         let nanoseconds = (self.usage.cpu_seconds() * 1e9) as u64;
         let mut used = [nanoseconds, objective.data.train().bytes_read()];
@@ -293,9 +292,7 @@ impl<'a> Job<'a> {
         })?;
         let kept = self.kept(&trainer);
         saver.save(&trainer.state, &trainer.extra, &self.progress(&trainer.objective), kept)?;
-        // The model is looked at once more, which needs as much.
-        trainer.objective.data.release();
-        self.finish(&trainer, stopped_by)
+        self.finish(trainer, stopped_by, &saver)
     }
 
     /// Iterates until there is a reason to end, with checkpoints on the way.
@@ -355,61 +352,9 @@ impl<'a> Job<'a> {
     }
 
     /// Whether any process says so.
-    fn any(&self, one: bool) -> bool {
+    pub(super) fn any(&self, one: bool) -> bool {
         let mut word = [u64::from(one)];
         self.limits.team.combine(&mut word, Combine::Or);
         word != [0]
-    }
-
-    /// Iteration, train and validation error of the model that is kept.
-    fn kept(&self, trainer: &Trainer) -> Kept {
-        let state = &trainer.state;
-        match &state.best {
-            Some(best) => (
-                best.iteration,
-                self.best_train_mse.unwrap_or(state.last.train_mse),
-                Some(best.validation_mse),
-            ),
-            None => (state.last.iteration, state.last.train_mse, state.last.validation_mse),
-        }
-    }
-
-    fn finish(&self, trainer: &Trainer, stopped_by: StoppedBy) -> Result<Outcome> {
-        let (best_iteration, train_mse, _) = self.kept(trainer);
-        let manifest = self.dataset.manifest();
-        let model = trainer.model();
-        let scoring =
-            Scoring { biases: model.biases.as_ref(), range: self.config.recipe.range, held: &model.held };
-        let mut errors = Vec::new();
-        let dims: Vec<usize> = manifest.level_dims().iter().map(|&dim| dim as usize).collect();
-        for split in Split::ALL {
-            if manifest.split(split).entries > 0 {
-                let share = Share { lanes: self.config.lanes, team: self.limits.team };
-                let stream = Stream::open_share(self.dataset, split, None, share)?;
-                let exchange = Exchange::new(&stream, &dims)?;
-                let (order, unseen) = (&manifest.mode_order, trainer.objective.data.unseen());
-                errors.push((split, score(&stream, &exchange, &model.point, order, unseen, &scoring)?));
-            }
-        }
-        let error =
-            |of: Split| errors.iter().find(|(split, _)| *split == of).and_then(|(_, scored)| scored.mse());
-        let (validation_mse, test_mse) = (error(Split::Validation), error(Split::Test));
-        let stage = trainer.extra.best.as_ref().map_or(&trainer.extra.plan.stage, |best| &best.0);
-        Ok(Outcome {
-            last: trainer.state.last,
-            stopped_by,
-            best_iteration,
-            train_mse,
-            validation_mse,
-            test_mse,
-            rank: model.point.ranks().to_vec(),
-            biases: model.biases.is_some(),
-            held: (0..model.held.len()).filter(|&mode| model.held[mode]).collect(),
-            penalty: stage.lambda,
-            tried: trainer.extra.plan.tried.clone(),
-            errors,
-            weights: manifest.weights.as_ref().map(|weights| weights.column.clone()),
-            progress: self.progress(&trainer.objective),
-        })
     }
 }

@@ -33,6 +33,9 @@ pub struct RatingsSpec {
 }
 
 impl RatingsSpec {
+    /// Tastes where nobody says how many.
+    pub const TASTES: usize = 4;
+
     /// `entries` train ratings with four tastes, noise of 0.78 stars, twelve ratings a session and
     /// seed 1, without validation or test entries.
     pub fn new(users: u32, items: u32, weeks: u32, entries: u64) -> Self {
@@ -43,7 +46,7 @@ impl RatingsSpec {
             entries,
             validation: 0,
             test: 0,
-            rank: 4,
+            rank: Self::TASTES,
             noise: 0.78,
             session: 12.0,
             seed: 1,

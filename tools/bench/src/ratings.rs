@@ -24,6 +24,9 @@ pub struct Arguments {
     /// 71567 x 10681 x 731 with 10 M ratings instead of 6000 x 4000 x 200 with 1 M
     #[arg(long)]
     large: bool,
+    /// Tastes behind the synthetic ratings
+    #[arg(long, default_value_t = RatingsSpec::TASTES)]
+    tastes: usize,
     /// Ratings files of userId, movieId, rating, timestamp to compare on, instead of
     /// synthetic ones
     #[arg(long, value_name = "CSV", num_args = 1..)]
@@ -31,13 +34,11 @@ pub struct Arguments {
     /// A Python that has cmfrec and scikit-surprise
     #[arg(long, default_value = "python3")]
     python: PathBuf,
-    /// The other programs to compare with on files
+    /// The other programs to compare with on files; empty for none
     #[arg(long, default_value = "cmfrec,surprise")]
     programs: String,
 }
 
-/// The tastes behind the ratings: what `synth --kind ratings` makes unasked.
-const TASTES: usize = 5;
 const RANKS: [&str; 4] = ["4,4,4", "6,6,6", "8,8,8", "10,10,10"];
 const PLAIN: [&str; 6] = ["--bias", "none", "--penalty", "0", "--no-grow", "--no-clip"];
 
@@ -72,9 +73,10 @@ fn number(line: &Value, field: &str) -> f64 {
 fn synthetic(arguments: &Arguments) -> Result<(), String> {
     let (dims, entries) =
         if arguments.large { ([71_567, 10_681, 731], 10_000_000) } else { ([6000, 4000, 200], 1_000_000) };
-    println!("ratings {dims:?}, {entries} train entries; test MSE at the best validation");
+    let tastes = arguments.tastes;
+    println!("ratings {dims:?}, {tastes} tastes, {entries} train entries; test MSE at the best validation");
     println!(
-        "seed  rank      plain: MSE   iterations  CPU s | default: MSE  rank      iterations  passes  CPU s   MB"
+        "seed  rank      plain: MSE   iterations  CPU s   MB | default: MSE  rank      iterations  passes  CPU s   MB"
     );
     for seed in arguments.chosen() {
         let data = arguments.place.dir.join("ratings.tenfill");
@@ -91,6 +93,7 @@ fn synthetic(arguments: &Arguments) -> Result<(), String> {
             "--test",
             "0.1",
         ]);
+        synth.args(["--rank", &tastes.to_string()]);
         synth.args(["--dims", &text(&dims), "--entries", &entries.to_string(), "--seed", &seed.to_string()]);
         measure::run(synth.arg("-o").arg(&data))?;
         let (mut plain, mut ours) = (Vec::new(), Vec::new());
@@ -98,10 +101,11 @@ fn synthetic(arguments: &Arguments) -> Result<(), String> {
             let fixed = complete(arguments, &data, rank, &PLAIN)?;
             let done = complete(arguments, &data, rank, &[])?;
             println!(
-                "{seed:>4}  {rank:8}  {:>10.4}  {:>10}  {:>7.1} | {:>12.4}  {:8}  {:>10}  {:>6}  {:>5.1}  {:>3.0}",
+                "{seed:>4}  {rank:8}  {:>10.4}  {:>10}  {:>7.1}  {:>3.0} | {:>12.4}  {:8}  {:>10}  {:>6}  {:>5.1}  {:>3.0}",
                 number(&fixed, "test_mse"),
                 number(&fixed, "iterations"),
                 number(&fixed, "cpu_seconds"),
+                number(&fixed, "peak_anon_bytes") / 1e6,
                 number(&done, "test_mse"),
                 done["rank"].to_string().trim_matches(['[', ']']),
                 number(&done, "iterations"),
@@ -115,10 +119,11 @@ fn synthetic(arguments: &Arguments) -> Result<(), String> {
         let least = |of: &[f64]| of.iter().copied().fold(f64::INFINITY, f64::min);
         let most = ours.iter().copied().fold(0.0, f64::max);
         println!(
-            "{seed:>4}  default: worst rank {:+.2} % of the best, {:+.2} % of the best plain; the generating model {:.4}",
+            "{seed:>4}  default: worst rank {:+.2} % of the best, worst / best {:+.2} / {:+.2} % of the best plain; the generating model {:.4}",
             100.0 * (most / least(&ours) - 1.0),
             100.0 * (most / least(&plain) - 1.0),
-            generating(&data, dims, entries, seed)?,
+            100.0 * (least(&ours) / least(&plain) - 1.0),
+            generating(&data, dims, entries, seed, tastes)?,
         );
         std::fs::remove_dir_all(data).map_err(|error| error.to_string())?;
     }
@@ -126,9 +131,9 @@ fn synthetic(arguments: &Arguments) -> Result<(), String> {
 }
 
 /// The test MSE of the model that the ratings were made from.
-fn generating(data: &Path, dims: [u32; 3], entries: u64, seed: u64) -> Result<f64, String> {
+fn generating(data: &Path, dims: [u32; 3], entries: u64, seed: u64, tastes: usize) -> Result<f64, String> {
     let mut spec = RatingsSpec::new(dims[0], dims[1], dims[2], entries);
-    (spec.seed, spec.validation, spec.test, spec.rank) = (seed, entries / 10, entries / 10, TASTES);
+    (spec.seed, spec.validation, spec.test, spec.rank) = (seed, entries / 10, entries / 10, tastes);
     let synth = RatingsSynth::new(spec).map_err(|error| error.to_string())?;
     let dataset = Dataset::open(data).map_err(|error| error.to_string())?;
     let (mut squares, mut count) = (0.0, 0.0);
@@ -167,9 +172,12 @@ fn compare(arguments: &Arguments, file: &Path) -> Result<(), String> {
                 number(&done, "cpu_seconds"),
             );
         }
-        let mut other = Command::new(&arguments.python);
-        let (_, output) =
-            measure::run(other.arg(&script).arg(&folder).args(["--programs", &arguments.programs]))?;
+        let mut output = String::new();
+        if !arguments.programs.is_empty() {
+            let mut other = Command::new(&arguments.python);
+            other.arg(&script).arg(&folder).args(["--programs", &arguments.programs]);
+            output = measure::run(&mut other)?.1;
+        }
         for line in output.lines() {
             let found: Value = serde_json::from_str(line).map_err(|error| error.to_string())?;
             println!(

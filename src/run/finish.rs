@@ -1,0 +1,87 @@
+//! The end of a run: rows fitted to their own entries where that helps, and the errors of the model.
+
+use super::save::{Kept, Saver};
+use super::train::{Job, Outcome};
+use crate::error::Result;
+use crate::objective::{Scoring, score};
+use crate::recipe::Trainer;
+use crate::reduce::Exchange;
+use crate::shard::Split;
+use crate::solver::StoppedBy;
+use crate::stream::{Share, Stream};
+
+impl Job<'_> {
+    /// Iteration, train and validation error of the model that is kept.
+    pub(super) fn kept(&self, trainer: &Trainer) -> Kept {
+        let state = &trainer.state;
+        match &state.best {
+            Some(best) => (
+                best.iteration,
+                self.best_train_mse.unwrap_or(state.last.train_mse),
+                Some(best.validation_mse),
+            ),
+            None => (state.last.iteration, state.last.train_mse, state.last.validation_mse),
+        }
+    }
+
+    /// What follows the last iteration, its state being durable.
+    pub(super) fn finish(
+        &self,
+        mut trainer: Trainer,
+        mut stopped_by: StoppedBy,
+        saver: &Saver<'_>,
+    ) -> Result<Outcome> {
+        let (best_iteration, mut train_mse, _) = self.kept(&trainer);
+        let stopping = || self.any(self.control.stopping());
+        let mut model = None;
+        if self.config.recipe.refines() && stopped_by != StoppedBy::Interrupted {
+            model = trainer.refine(train_mse, stopping)?.map(|refined| {
+                train_mse = refined.train_mse;
+                (refined.fitted, refined.validation_mse)
+            });
+            match &model {
+                Some((fitted, mse)) => saver.write_model(fitted, (best_iteration, train_mse, Some(*mse)))?,
+                // Whoever goes on begins with the first sweep again.
+                None if stopping() => stopped_by = StoppedBy::Interrupted,
+                None => {}
+            }
+        }
+        // The model is looked at once more, which needs as much.
+        trainer.objective.release();
+        let model = model.map_or_else(|| trainer.model(), |(fitted, _)| fitted);
+        let manifest = self.dataset.manifest();
+        let scoring =
+            Scoring { biases: model.biases.as_ref(), range: self.config.recipe.range, held: &model.held };
+        let mut errors = Vec::new();
+        let dims: Vec<usize> = manifest.level_dims().iter().map(|&dim| dim as usize).collect();
+        for split in Split::ALL {
+            if manifest.split(split).entries > 0 {
+                let share = Share { lanes: self.config.lanes, team: self.limits.team };
+                let stream = Stream::open_share(self.dataset, split, None, share)?;
+                let exchange = Exchange::new(&stream, &dims)?;
+                let (order, unseen) = (&manifest.mode_order, trainer.objective.data.unseen());
+                errors.push((split, score(&stream, &exchange, &model.point, order, unseen, &scoring)?));
+            }
+        }
+        let error =
+            |of: Split| errors.iter().find(|(split, _)| *split == of).and_then(|(_, scored)| scored.mse());
+        let (validation_mse, test_mse) = (error(Split::Validation), error(Split::Test));
+        let stage = trainer.extra.best.as_ref().map_or(&trainer.extra.plan.stage, |best| &best.0);
+        Ok(Outcome {
+            last: trainer.state.last,
+            stopped_by,
+            best_iteration,
+            train_mse,
+            validation_mse,
+            test_mse,
+            rank: model.point.ranks().to_vec(),
+            biases: model.biases.is_some(),
+            held: (0..model.held.len()).filter(|&mode| model.held[mode]).collect(),
+            penalty: stage.lambda,
+            tried: trainer.extra.plan.tried.clone(),
+            errors,
+            weights: manifest.weights.as_ref().map(|weights| weights.column.clone()),
+            progress: self.progress(&trainer.objective),
+        })
+    }
+}
