@@ -40,7 +40,8 @@ pub struct Arguments {
 }
 
 const RANKS: [&str; 4] = ["4,4,4", "6,6,6", "8,8,8", "10,10,10"];
-const PLAIN: [&str; 6] = ["--bias", "none", "--penalty", "0", "--no-grow", "--no-clip"];
+const PLAIN: [&str; 8] =
+    ["--bias", "none", "--penalty", "0", "--no-grow", "--no-clip", "--metric", "preconditioned"];
 
 impl Arguments {
     fn chosen(&self) -> std::ops::Range<u64> {
