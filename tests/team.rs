@@ -100,7 +100,7 @@ fn the_plain_method_gives_the_same_bits_on_any_team() {
 #[test]
 fn the_recipe_gives_the_same_bits_on_any_team() {
     let place = common::folder();
-    let data = "--kind ratings --dims 6000,5000,30 --entries 60000";
+    let data = "--kind ratings --dims 6000,5000,30 --entries 60000 --validation 0.1";
     let dataset = synth(place.path(), data);
     let mut config = Config::new(&Dataset::open(&dataset).unwrap(), vec![5, 5, 2]);
     config.solver.max_iterations = 60;
