@@ -167,6 +167,7 @@ impl<V: Vector, N: Number> Pass<'_, V, N> {
         };
         // The sum of e v, in two parts.
         let mut ev = [V::splat(0.0); 2];
+        let columns = &columns.until(end);
         for start in (start..end).step_by(TOGETHER) {
             // The last four may reach into the next fibre, whose entries have no weight here. (A mask
             // for all of them costs less than a branch for the last, which is guessed wrongly.)

@@ -233,7 +233,20 @@ pub(super) struct Columns<'b> {
     pub(super) start: usize,
 }
 
-impl Columns<'_> {
+impl<'b> Columns<'b> {
+    /// Without the entries from `end` on, but for what is read behind the last: columns of one length that
+    /// the compiler knows, so that there is one look at it for all of them.
+    #[inline(always)]
+    pub(super) fn until(&self, end: usize) -> Columns<'b> {
+        let most = end + TOGETHER;
+        Columns {
+            offsets2: &self.offsets2[..most],
+            values: &self.values[..most],
+            weights: self.weights.map(|weights| &weights[..most]),
+            ..*self
+        }
+    }
+
     /// Numbers of the four entries from `start` on times their weights. (One branch for four, the same
     /// for all of a block: nothing for entries without weights.)
     #[inline(always)]

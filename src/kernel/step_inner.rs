@@ -107,6 +107,7 @@ impl<V: Vector> Line<'_, V> {
                 let end = usize::from(end) - columns.start;
                 // SAFETY: see above.
                 let (s, ds) = unsafe { (Parts::<V>::load(s.at(fibre)), Parts::<V>::load(ds.at(fibre))) };
+                let columns = &columns.until(end);
                 for start in (from..end).step_by(TOGETHER) {
                     // The last four may reach into the next fibre, whose entries have no weight here.
                     self.four(columns, start, end - start, &s, &ds);

@@ -106,6 +106,9 @@ pub(super) struct Decoded {
     weights: Vec<f64>,
     /// What a code stands for: for every u8, so that no code needs a check.
     table: [f64; 256],
+    /// First value and step where values are evenly spaced, as stars are: computed, not looked up, so
+    /// that many are decoded at once.
+    even: Option<(f64, f64)>,
     stride: u32,
     /// The number of rows of the two last levels.
     counts: [usize; 2],
@@ -120,6 +123,7 @@ impl Default for Decoded {
             values: vec![],
             weights: vec![],
             table: [0.0; 256],
+            even: None,
             stride: 0,
             counts: [0; 2],
         }
@@ -132,6 +136,7 @@ impl Decoded {
     pub(super) fn prepare(&mut self, block: &BlockView<'_>, packed: &Packed<'_>) {
         if let Values::Codes { table, .. } = block.values {
             self.table[..table.len()].copy_from_slice(table);
+            self.even = evenly_spaced(table);
         }
         (self.nodes, self.entries) = (0..0, 0..0);
         self.stride = packed.stride() as u32;
@@ -172,6 +177,7 @@ impl Decoded {
         let (last_node, last_entry) = if in_fibres {
             // The last fibre that ends within the window.
             let ends = &block.ends[level][nodes.end..];
+            let ends = &ends[..ends.len().min(enough - entries.end)];
             let last = nodes.end + ends.partition_point(|&end| usize::from(end) <= enough);
             (last, usize::from(block.ends[level][last - 1]))
         } else {
@@ -194,8 +200,17 @@ impl Job for Refill<'_> {
     fn run<M: Arithmetic>(self) {
         let Refill { block, decoded } = self;
         let level = block.order - 2;
-        let Decoded { nodes, entries, offsets: [offsets1, offsets2], values, weights, table, stride, counts } =
-            decoded;
+        let Decoded {
+            nodes,
+            entries,
+            offsets: [offsets1, offsets2],
+            values,
+            weights,
+            table,
+            even,
+            stride,
+            counts,
+        } = decoded;
         if let Some(from) = block.weights {
             weights.clear();
             weights.extend(entries.clone().map(|entry| from.get(entry)));
@@ -207,11 +222,18 @@ impl Job for Refill<'_> {
         let (values, behind) = values.split_at_mut(entries.len());
         behind[..TOGETHER].fill(0.0);
         match block.values {
-            Values::Codes { codes, .. } => {
-                for (to, &code) in values.iter_mut().zip(&codes[entries.clone()]) {
-                    *to = table[usize::from(code)];
+            Values::Codes { codes, .. } => match *even {
+                Some((first, step)) => {
+                    for (to, &code) in values.iter_mut().zip(&codes[entries.clone()]) {
+                        *to = first + f64::from(code) * step;
+                    }
                 }
-            }
+                None => {
+                    for (to, &code) in values.iter_mut().zip(&codes[entries.clone()]) {
+                        *to = table[usize::from(code)];
+                    }
+                }
+            },
             Values::F32(from) => {
                 for (to, &from) in values.iter_mut().zip(&from[entries.clone()]) {
                     *to = f64::from(from);
@@ -220,6 +242,13 @@ impl Job for Refill<'_> {
             Values::F64(from) => values.copy_from_slice(&from[entries.clone()]),
         }
     }
+}
+
+/// First value and step of a table whose every value is first + code step to the bit.
+fn evenly_spaced(table: &[f64]) -> Option<(f64, f64)> {
+    let (&first, step) = (table.first()?, table.get(1)? - table.first()?);
+    let even = (table.iter().enumerate()).all(|(code, &value)| first + code as f64 * step == value);
+    even.then_some((first, step))
 }
 
 /// Turns ids into offsets of rows, all of which exist, and repeats the last one behind them.

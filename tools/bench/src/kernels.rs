@@ -188,11 +188,12 @@ fn take_turns(
         walls.push(wall);
         ratios.push(plain / cpu);
     }
-    let [naive, cpu, wall, ratio] = [&mut naives, &mut cpus, &mut walls, &mut ratios].map(median);
+    let [naive, cpu, wall, ratio] =
+        [&mut naives, &mut cpus, &mut walls, &mut ratios].map(|numbers| median(numbers));
     Ok(Turns { naive, cpu, wall, ratio })
 }
 
-fn median(numbers: &mut Vec<f64>) -> f64 {
+fn median(numbers: &mut [f64]) -> f64 {
     numbers.sort_by(f64::total_cmp);
     numbers[numbers.len() / 2]
 }
