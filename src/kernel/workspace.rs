@@ -280,3 +280,20 @@ fn copy_offsets(ids: &Ids<'_>, nodes: Range<usize>, stride: u32, rows: usize, to
     assert!(to.is_empty() || (largest as usize) < rows, "index {largest} is one of {rows} rows");
     behind[..TOGETHER].fill(to.last().copied().unwrap_or(0));
 }
+
+#[cfg(test)]
+mod tests {
+    use super::evenly_spaced;
+
+    #[test]
+    fn values_are_computed_only_where_they_are_the_same_to_the_bit() {
+        let stars: Vec<f64> = (1..=10).map(|n| f64::from(n) / 2.0).collect();
+        assert_eq!(evenly_spaced(&stars), Some((0.5, 0.5)));
+        assert_eq!(evenly_spaced(&[5.0, 4.0, 3.0]), Some((5.0, -1.0)));
+        // 0.1 + 2 (0.2 - 0.1) is not 0.3.
+        assert_eq!(evenly_spaced(&[0.1, 0.2, 0.3]), None);
+        assert_eq!(evenly_spaced(&[1.0, 2.0, 4.0]), None);
+        assert_eq!(evenly_spaced(&[1.0]), None);
+        assert_eq!(evenly_spaced(&[]), None);
+    }
+}
