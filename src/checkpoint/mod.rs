@@ -47,6 +47,9 @@ struct About {
     last: Iteration,
     best: Option<(f64, usize)>,
     guards: usize,
+    /// Files from before there was a damped metric have none, and no use for it.
+    #[serde(default = "whole")]
+    damping: f64,
     stuck: bool,
     progress: Progress,
     /// Only while steps are made from chunks of the data.
@@ -55,6 +58,10 @@ struct About {
     /// Files from before there were recipes have none.
     #[serde(default)]
     extra: Option<ExtraAbout>,
+}
+
+fn whole() -> f64 {
+    1.0
 }
 
 /// The scalars of what belongs to a recipe.
@@ -154,6 +161,7 @@ impl Checkpoints {
             last: state.last,
             best: state.best.as_ref().map(|best| (best.validation_mse, best.iteration)),
             guards: state.guards,
+            damping: state.damping,
             stuck: state.stuck,
             progress: progress.clone(),
             stochastic: state.stochastic.as_ref().map(|phase| phase.about.clone()),
@@ -324,6 +332,7 @@ fn assemble(arrays: &impl Arrays, about: &About) -> Result<(State, Option<Extra>
         last: about.last,
         best,
         guards: about.guards,
+        damping: about.damping,
         stuck: about.stuck,
         stochastic,
     };

@@ -123,6 +123,7 @@ pub(super) fn empty_state() -> State {
         },
         best: None,
         guards: 0,
+        damping: 1.0,
         stuck: false,
         stochastic: None,
     }

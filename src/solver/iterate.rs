@@ -3,7 +3,10 @@
 use std::ops::ControlFlow;
 
 use super::objective::{Cost, Objective};
-use super::options::{ARMIJO, Algorithm, Beta, MAX_TRIES, ORTHOGONAL, Options, StepRule};
+use super::options::{
+    ADAPTATION, ARMIJO, Algorithm, Beta, LEAST_DAMPING, MAX_TRIES, MODERATE, MOST_DAMPING, ORTHOGONAL,
+    Options, StepRule,
+};
 use super::polynomial::least_minimum;
 use super::state::{Best, Iteration, State, StoppedBy};
 use crate::manifold::{Frame, Geometry, Point, Tangent, retract_absorbing};
@@ -84,6 +87,7 @@ impl Solver {
             last,
             best,
             guards: guarded,
+            damping: 1.0,
             stuck: false,
             stochastic: None,
         })
@@ -116,7 +120,8 @@ impl Solver {
             return Ok(None);
         };
         let validation_mse = objective.validation(&room.trial)?;
-        let missed = objective.missed(&room.trial, &accepted.cost);
+        let damping = damping_after(state.damping, accepted.step, &state.point);
+        let missed = damping * objective.missed(&room.trial, &accepted.cost);
         let frame = self.geometry.frame_missing(&room.trial, missed);
         self.geometry.gradient(&frame, &mut room.partials);
         let square = frame.inner(&room.partials, &room.partials);
@@ -130,6 +135,7 @@ impl Solver {
         self.room = Some(room);
         state.gradient_square = square;
         state.guards += guarded;
+        state.damping = damping;
         state.last = Iteration {
             iteration: state.last.iteration + 1,
             passes: state.last.passes,
@@ -203,7 +209,8 @@ impl Solver {
     pub fn refresh<O: Objective>(&mut self, state: &mut State, objective: &mut O) -> Result<(), O::Error> {
         let mut room = self.take_room(state);
         let cost = objective.cost_and_gradient(&state.point, &mut room.partials)?;
-        let frame = self.geometry.frame_missing(&state.point, objective.missed(&state.point, &cost));
+        let missed = state.damping * objective.missed(&state.point, &cost);
+        let frame = self.geometry.frame_missing(&state.point, missed);
         self.geometry.gradient(&frame, &mut room.partials);
         let square = frame.inner(&room.partials, &room.partials);
         state.slope = frame.inner(&room.partials, &state.direction);
@@ -315,6 +322,13 @@ impl Solver {
             partials: Tangent::zeros_like(&state.point),
         })
     }
+}
+
+/// The damping after a step: of the fully sampled problem, n_1 ... n_D / 2 is the whole step. A fifth of that
+/// is neither short nor long; what is shorter comes from weak directions that are divided by too little.
+fn damping_after(damping: f64, step: f64, point: &Point) -> f64 {
+    let whole = point.dims().iter().map(|&n| n as f64).product::<f64>() / 2.0;
+    (damping * (MODERATE * whole / step).powf(ADAPTATION)).clamp(LEAST_DAMPING, MOST_DAMPING)
 }
 
 /// direction = -gradient.

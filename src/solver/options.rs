@@ -12,6 +12,16 @@ pub const MAX_TRIES: usize = 25;
 /// The cosine from which on two gradients in succession do not count as nearly orthogonal.
 pub const ORTHOGONAL: f64 = 0.1;
 
+/// The share of the whole step that leaves the damping of a metric as it is.
+pub(super) const MODERATE: f64 = 0.2;
+
+/// How fast damping follows the steps: it changes by the ratio of the two to this power.
+pub(super) const ADAPTATION: f64 = 0.2;
+
+/// Where that ends.
+pub(super) const LEAST_DAMPING: f64 = 1e-3;
+pub(super) const MOST_DAMPING: f64 = 100.0;
+
 /// How directions follow one another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

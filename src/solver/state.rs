@@ -67,6 +67,9 @@ pub struct State {
     pub best: Option<Best>,
     /// Eigenvalues that the metric had to raise, over all iterates.
     pub guards: usize,
+    /// How much of its damping a metric takes, for metrics that are damped: more after short steps, less
+    /// after long ones.
+    pub damping: f64,
     /// Whether no step lowered the cost, not even along -grad: there is no next iteration.
     pub stuck: bool,
     /// Where steps from chunks of the data stand, before conjugate gradients begin; none where there are

@@ -38,6 +38,7 @@ fn state(iteration: usize) -> State {
         },
         best: Some(Best { point: point(iteration + 300), validation_mse: 0.05, iteration: 1 }),
         guards: 2,
+        damping: 0.37,
         stuck: false,
         stochastic: None,
     }

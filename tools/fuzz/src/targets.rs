@@ -207,6 +207,7 @@ fn checkpoints(place: &Path) -> Vec<Vec<u8>> {
         last,
         best: best.then(|| Best { point: point(), validation_mse: 0.6, iteration: 6 }),
         guards: 0,
+        damping: 1.0,
         stuck: false,
         // One of the two inside an epoch of steps from chunks.
         stochastic: (!best).then(|| Box::new(Stochastic::new(&point(), 3))),
