@@ -161,6 +161,7 @@ fn compare(arguments: &Arguments, file: &Path) -> Result<(), String> {
             ("20,20,2", &[][..]),
             ("auto", &[]),
             ("auto", &["--bias-time", "userId:timestamp"]),
+            ("auto", &["--no-refine"]),
             ("4,4,4", &PLAIN),
         ] {
             let done = complete(arguments, &data, rank, options)?;
