@@ -44,8 +44,7 @@ impl Damped {
     /// delta at a point that misses `missed` of the tensor's square.
     pub(super) fn delta(&self, point: &Point, missed: f64) -> f64 {
         let plenty = self.entries / (PLENTY * point.dimension() as f64);
-        let cells: f64 = point.dims().iter().map(|&n| n as f64).product();
-        let sparse = (1.0 - self.entries / (DENSE * cells)).max(0.0);
+        let sparse = (1.0 - self.entries / (DENSE * point.cells())).max(0.0);
         SHARE * plenty.min(1.0).powi(3) * sparse * missed
     }
 }

@@ -63,6 +63,11 @@ impl Point {
         self.core.ranks()
     }
 
+    /// The number of cells of the tensor, n_1 ... n_D.
+    pub fn cells(&self) -> f64 {
+        self.factors.iter().map(|rows| rows.rows() as f64).product()
+    }
+
     /// The dimension of the manifold: sum_d (n_d r_d - r_d^2) + r_1 ... r_D.
     pub fn dimension(&self) -> usize {
         let factors = self.dims().into_iter().zip(self.ranks()).map(|(n, r)| n * r - r * r);

@@ -327,7 +327,7 @@ impl Solver {
 /// The damping after a step: of the fully sampled problem, n_1 ... n_D / 2 is the whole step. A fifth of that
 /// is neither short nor long; what is shorter comes from weak directions that are divided by too little.
 fn damping_after(damping: f64, step: f64, point: &Point) -> f64 {
-    let whole = point.dims().iter().map(|&n| n as f64).product::<f64>() / 2.0;
+    let whole = point.cells() / 2.0;
     (damping * (MODERATE * whole / step).powf(ADAPTATION)).clamp(LEAST_DAMPING, MOST_DAMPING)
 }
 

@@ -49,7 +49,7 @@ pub trait Objective {
     /// How much of the whole tensor a point with this cost misses: an estimate of |Y - X|^2, for
     /// metrics that ask. 0 where that says nothing about G G^T.
     fn missed(&self, point: &Point, cost: &Cost) -> f64 {
-        cost.train_mse * point.dims().iter().map(|&n| n as f64).product::<f64>()
+        cost.train_mse * point.cells()
     }
 
     /// How many chunks the train entries are cut into, for steps from a part of them.

@@ -194,7 +194,7 @@ impl Solver {
             }
         }
         room.partials.core.scale(weight);
-        let whole = state.point.dims().iter().map(|&n| n as f64).product::<f64>() / 2.0;
+        let whole = state.point.cells() / 2.0;
         state.direction.axpby(-RATE * about.share * whole, &room.partials, MOMENTUM);
         let moved = retract(&state.point, &state.direction, 1.0, &mut room.trial).is_ok();
         let sound = moved && about.cost.is_finite();
