@@ -236,7 +236,7 @@ impl Objective for HalfSum {
     fn cost_and_gradient(&mut self, x: &Point, partials: &mut Tangent) -> Result<Cost, Infallible> {
         let cost = self.0.cost_and_gradient(x, partials)?;
         partials.scale(self.factor());
-        Ok(Cost { total: self.factor() * cost.total, train_mse: cost.train_mse })
+        Ok(Cost { total: self.factor() * cost.total, ..cost })
     }
 
     fn step_sums(&mut self, x: &Point, direction: &Tangent) -> Result<StepSums, Infallible> {

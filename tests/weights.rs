@@ -13,7 +13,7 @@ use tenfill::kernel::Precision;
 use tenfill::manifold::{Distribution, Point, Preconditioned, Tangent, random_point};
 use tenfill::objective::{Coordinates, Penalty, PenaltyKind, Regularised, Streamed, bias_fit};
 use tenfill::shard::Split;
-use tenfill::solver::{Objective, check_gradient};
+use tenfill::solver::{Cost, Objective, check_gradient};
 use tenfill::stream::Access;
 
 fn json(arguments: &[&str], folder: &Path) -> Value {
@@ -128,7 +128,8 @@ fn an_entry_of_weight_two_is_an_entry_twice() {
     let (mut gradient, mut reference) = (Tangent::zeros_like(&at), Tangent::zeros_like(&at));
     let cost = ours.cost_and_gradient(&at, &mut gradient).unwrap();
     let expected = formula.cost_and_gradient(&at, &mut reference).unwrap();
-    close(&[cost.total, cost.train_mse], &[expected.total, expected.train_mse], "cost");
+    let numbers_of = |cost: &Cost| [cost.total, cost.train_mse, cost.train_mae];
+    close(&numbers_of(&cost), &numbers_of(&expected), "cost");
     close(&numbers(&gradient), &numbers(&reference), "gradient");
     let (sums, expected) = (ours.step_sums(&at, &along).unwrap(), formula.step_sums(&at, &along).unwrap());
     close(&[sums.slope, sums.curvature], &[expected.slope, expected.curvature], "step");

@@ -121,7 +121,7 @@ impl<M: Arithmetic> Inner<'_, M> {
     fn run_in<N: Number>(&mut self, nodes: Range<usize>) {
         let first = self.block.order - 2;
         let Nodes { factors, sums, contracted, adjoint, .. } = &mut self.nodes;
-        let GradientSums { core, rows, squares, .. } = &mut **sums;
+        let GradientSums { core, rows, squares, absolute, .. } = &mut **sums;
         let (sums1, sums2) = rows.split_at_mut(first + 1);
         let ranks = factors.ranks();
         dispatch::run_for_width(
@@ -136,7 +136,7 @@ impl<M: Arithmetic> Inner<'_, M> {
                 d1: RowAdder::new(&mut sums1[first]),
                 d2: RowAdder::new(&mut sums2[0]),
                 adjoint: adjoint.get_mut(core, first),
-                squares,
+                errors: [squares, absolute],
             },
         );
     }
@@ -189,6 +189,7 @@ impl<M: Arithmetic> Pass for AnyRank<'_, M> {
             axpy::<M>(weighed, contracted, sums.rows[last].row_mut(index));
             axpy::<M>(weighed, row, adjoint);
             sums.squares += weighed * residual;
+            sums.absolute += weighed.abs();
         }
     }
 

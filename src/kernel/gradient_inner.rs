@@ -11,7 +11,9 @@
 #![allow(unsafe_code)]
 
 use super::dispatch::RankJob;
-use super::inner::{Columns, FIBRES, Padded, Parts, PerFibre, TOGETHER, combine_four, forward, four_from};
+use super::inner::{
+    Columns, FIBRES, Left, Padded, Parts, PerFibre, TOGETHER, combine_four, counted, forward, four_from,
+};
 use super::rows::{RowAdder, Rows};
 use super::sums::Number;
 use super::vector::{Four, Vector, dots};
@@ -30,8 +32,8 @@ pub(super) struct GradientInner<'b, N> {
     pub(super) d2: RowAdder<'b, N>,
     /// Receives the sum of e u v^T, r_1 x r_2.
     pub(super) adjoint: &'b mut [f64],
-    /// Receives the sum of e^2.
-    pub(super) squares: &'b mut f64,
+    /// Receives the sums of e^2 and of |e|.
+    pub(super) errors: [&'b mut f64; 2],
 }
 
 impl<N: Number> RankJob for GradientInner<'_, N> {
@@ -40,12 +42,12 @@ impl<N: Number> RankJob for GradientInner<'_, N> {
         let [matrix, transposed, outer] = self.padded;
         matrix.set_rows::<V>(self.contracted, self.ranks);
         transposed.set_columns::<V>(self.contracted, self.ranks);
-        outer.clear::<V>(self.ranks[0]);
+        outer.clear::<V>(counted::<V>(self.ranks[0]));
         let [products, sums] = self.fibres;
         let mut pass = Pass::<V, N> {
             matrix,
             transposed,
-            ranks: self.ranks,
+            ranks: self.ranks.map(counted::<V>),
             rows1: self.rows[0],
             rows2: self.rows[1],
             d1: self.d1,
@@ -54,12 +56,19 @@ impl<N: Number> RankJob for GradientInner<'_, N> {
             sums,
             outer,
             squares: V::Four::splat(0.0),
+            absolute: V::Four::splat(0.0),
         };
         match self.columns.ends {
-            Some(ends) => pass.fibres(&self.columns, ends),
+            // Small rows that the caches hold: what is asked per four entries counts there.
+            Some(ends) if V::LANES == 4 && self.columns.weights.is_none() && pass.is_near() => {
+                pass.fibres::<true>(&self.columns, ends);
+            }
+            Some(ends) => pass.fibres::<false>(&self.columns, ends),
             None => pass.flat(&self.columns),
         }
-        *self.squares += pass.squares.sum();
+        let [squares, absolute] = self.errors;
+        *squares += pass.squares.sum();
+        *absolute += pass.absolute.sum();
         pass.outer.add_to(self.adjoint, self.ranks);
     }
 }
@@ -80,8 +89,9 @@ struct Pass<'b, V: Vector, N> {
     sums: &'b mut PerFibre,
     /// The sum of e u v^T.
     outer: &'b mut Padded,
-    /// The sum of e^2, in four parts.
+    /// The sums of e^2 and of |e|, each in four parts.
     squares: V::Four,
+    absolute: V::Four,
 }
 
 // SAFETY, for all blocks below: columns, rows and sums belong to the same block and the same packed
@@ -93,6 +103,7 @@ impl<V: Vector, N: Number> Pass<'_, V, N> {
     fn flat(&mut self, columns: &Columns<'_>) {
         let Columns { entries, offsets1, offsets2, values, .. } = *columns;
         let [r1, r2] = self.ranks;
+        let mut left = Left::<V::Four>::new(entries);
         for start in (0..entries).step_by(TOGETHER) {
             self.rows1.prefetch(offsets1, start);
             self.rows2.prefetch(offsets2, start);
@@ -104,11 +115,12 @@ impl<V: Vector, N: Number> Pass<'_, V, N> {
                 let (u, v) = (self.rows1.four(at1), self.rows2.four(at2));
                 let cu = combine_four::<V>(self.matrix, r1, u);
                 let mut ev = [V::load(v[0]), V::load(v[1]), V::load(v[2]), V::load(v[3])];
-                let e = dots(&cu, &ev).sub(Four::new(four_from(values, start))).first(entries - start);
+                let e = left.of(dots(&cu, &ev).sub(Four::new(four_from(values, start))));
+                left = left.next();
                 let we = columns.weigh(start, e);
                 self.squares = we.fma(e, self.squares);
-                let (scales, e) = (N::four(we), we);
-                let e = e.array();
+                self.absolute = self.absolute.add(we.abs());
+                let (scales, e) = (N::four(we), we.array());
                 for n in 0..TOGETHER {
                     ev[n] = V::splat(e[n]).mul(ev[n]);
                     self.d2.add::<V>(at2[n], scales[n], N::row(cu[n]));
@@ -122,10 +134,18 @@ impl<V: Vector, N: Number> Pass<'_, V, N> {
         }
     }
 
-    /// Entries in fibres: C^T u once per fibre, and back once per fibre.
+    /// Whether the rows of the last level are where nobody asks for them ahead.
     #[inline(always)]
-    fn fibres(&mut self, columns: &Columns<'_>, ends: &[u16]) {
-        let [r1, r2] = self.ranks;
+    fn is_near(&self) -> bool {
+        self.rows2.is_near() && self.d2.is_near()
+    }
+
+    /// Entries in fibres: C^T u once per fibre, and back once per fibre. `PLAIN` promises that entries
+    /// have no weights and that rows need not be asked for.
+    #[inline(always)]
+    fn fibres<const PLAIN: bool>(&mut self, columns: &Columns<'_>, ends: &[u16]) {
+        // Once more, so that the compiler knows.
+        let [r1, r2] = self.ranks.map(counted::<V>);
         let mut from = 0;
         for (batch, ends) in ends.chunks(FIBRES).enumerate() {
             let first = batch * FIBRES;
@@ -135,7 +155,7 @@ impl<V: Vector, N: Number> Pass<'_, V, N> {
             }
             for (fibre, &end) in ends.iter().enumerate() {
                 let end = usize::from(end) - columns.start;
-                self.fibre(columns, fibre, from, end);
+                self.fibre::<PLAIN>(columns, fibre, from, end);
                 from = end;
             }
             for fibre in ends.len()..ends.len().next_multiple_of(TOGETHER) {
@@ -159,7 +179,13 @@ impl<V: Vector, N: Number> Pass<'_, V, N> {
 
     /// The entries `start..end` of a fibre.
     #[inline(always)]
-    fn fibre(&mut self, columns: &Columns<'_>, fibre: usize, start: usize, end: usize) {
+    fn fibre<const PLAIN: bool>(
+        &mut self,
+        columns: &Columns<'_>,
+        fibre: usize,
+        mut start: usize,
+        end: usize,
+    ) {
         // SAFETY: see above.
         let (cu, row) = unsafe {
             let product = self.products.at(fibre);
@@ -168,35 +194,40 @@ impl<V: Vector, N: Number> Pass<'_, V, N> {
         // The sum of e v, in two parts.
         let mut ev = [V::splat(0.0); 2];
         let columns = &columns.until(end);
-        for start in (start..end).step_by(TOGETHER) {
-            // The last four may reach into the next fibre, whose entries have no weight here. (A mask
-            // for all of them costs less than a branch for the last, which is guessed wrongly.)
-            self.four(columns, start, end - start, &cu, row, &mut ev);
+        // The last four may reach into the next fibre, whose entries have no weight here.
+        let mut left = Left::new(end - start);
+        while start < end {
+            self.four::<PLAIN>(columns, start, left, &cu, row, &mut ev);
+            left = left.next();
+            start += TOGETHER;
         }
         self.sums.set(fibre, ev[0].fma(V::splat(1.0), ev[1]));
     }
 
-    /// Four entries of a fibre, of which only the first `count` have weight.
+    /// Four entries of a fibre, of which only those that are left have weight.
     #[inline(always)]
-    fn four(
+    fn four<const PLAIN: bool>(
         &mut self,
         columns: &Columns<'_>,
         start: usize,
-        count: usize,
+        left: Left<V::Four>,
         cu: &Parts<V>,
         row: N::Row<V>,
         ev: &mut [V; 2],
     ) {
-        self.rows2.prefetch(columns.offsets2, start);
-        self.d2.prefetch(columns.offsets2, start);
-        let at2 = four_from(columns.offsets2, start);
-        // SAFETY: see above.
+        if !PLAIN {
+            self.rows2.prefetch(columns.offsets2, start);
+            self.d2.prefetch(columns.offsets2, start);
+        }
+        // SAFETY: see above; `start` is before the fibre's end.
         unsafe {
+            let (at2, values) = columns.four(start);
             let v = self.rows2.four(at2);
             let products = Four::sums([cu.dot(v[0]), cu.dot(v[1]), cu.dot(v[2]), cu.dot(v[3])]);
-            let e = products.sub(Four::new(four_from(columns.values, start))).first(count);
-            let we = columns.weigh(start, e);
+            let e = left.of(products.sub(Four::new(values)));
+            let we = if PLAIN { e } else { columns.weigh(start, e) };
             self.squares = we.fma(e, self.squares);
+            self.absolute = self.absolute.add(we.abs());
             let (scales, e) = (N::four(we), we.array());
             // Two chains, so that the next four wait for two additions, not for four.
             ev[0] = V::splat(e[1]).fma(V::load(v[1]), V::splat(e[0]).fma(V::load(v[0]), ev[0]));

@@ -28,7 +28,13 @@ impl Padded {
     /// Takes over a row-major matrix.
     #[inline(always)]
     pub(super) fn set_rows<V: Vector>(&mut self, dense: &[f64], [rows, columns]: [usize; 2]) {
-        self.clear::<V>(rows);
+        if V::LANES == 4
+            && let Ok(dense) = <&[f64; 16]>::try_from(dense)
+        {
+            // Four by four: lengths that the compiler knows.
+            return (0..4).for_each(|a| (0..4).for_each(|b| self.0[a][b] = dense[4 * a + b]));
+        }
+        self.clear::<V>(counted::<V>(rows));
         for a in 0..rows {
             for (number, dense) in self.0[a].iter_mut().zip(&dense[a * columns..][..columns]) {
                 *number = *dense;
@@ -39,7 +45,12 @@ impl Padded {
     /// Takes over a row-major matrix, transposed.
     #[inline(always)]
     pub(super) fn set_columns<V: Vector>(&mut self, dense: &[f64], [rows, columns]: [usize; 2]) {
-        self.clear::<V>(columns);
+        if V::LANES == 4
+            && let Ok(dense) = <&[f64; 16]>::try_from(dense)
+        {
+            return (0..4).for_each(|a| (0..4).for_each(|b| self.0[b][a] = dense[4 * a + b]));
+        }
+        self.clear::<V>(counted::<V>(columns));
         for a in 0..rows {
             for (column, dense) in self.0.iter_mut().zip(&dense[a * columns..][..columns]) {
                 column[a] = *dense;
@@ -207,6 +218,41 @@ impl<V: Vector> Parts<V> {
     }
 }
 
+/// How many entries there are left, from each of four on: numbers of those behind the last are dropped.
+///
+/// A mask for all fours costs less than a branch for the last, which is guessed wrongly; and a mask from
+/// a count in a register less than one from a table.
+#[derive(Clone, Copy)]
+pub(super) struct Left<F>(F);
+
+impl<F: Four> Left<F> {
+    /// So many from the first on.
+    #[inline(always)]
+    pub(super) fn new(count: usize) -> Self {
+        // A block has at most 65536 entries, and processors without AVX-512 convert only signed numbers.
+        Left(F::new([0.0, -1.0, -2.0, -3.0]).add(F::splat(f64::from(count as i32))))
+    }
+
+    /// The numbers of the entries that there are, and zeros.
+    #[inline(always)]
+    pub(super) fn of(self, numbers: F) -> F {
+        numbers.where_positive(self.0)
+    }
+
+    /// From the next four on.
+    #[inline(always)]
+    pub(super) fn next(self) -> Self {
+        Left(self.0.sub(F::splat(TOGETHER as f64)))
+    }
+}
+
+/// How many numbers of rows of `rank` numbers are looked at. Where a row is one vector of four, all of
+/// them (they are padded with zeros): a number that the compiler knows, and a loop that it unrolls.
+#[inline(always)]
+pub(super) fn counted<V: Vector>(rank: usize) -> usize {
+    if V::LANES == 4 { 4 } else { rank }
+}
+
 /// Four numbers from `start` on.
 #[inline(always)]
 pub(super) fn four_from<T: Copy>(numbers: &[T], start: usize) -> [T; TOGETHER] {
@@ -244,6 +290,22 @@ impl<'b> Columns<'b> {
             values: &self.values[..most],
             weights: self.weights.map(|weights| &weights[..most]),
             ..*self
+        }
+    }
+
+    /// Offsets of the last level and values of the four entries from `start` on.
+    ///
+    /// # Safety
+    ///
+    /// `start` is an entry.
+    #[inline(always)]
+    pub(super) unsafe fn four(&self, start: usize) -> ([u32; TOGETHER], [f64; TOGETHER]) {
+        debug_assert!(start < self.entries);
+        debug_assert!(start + TOGETHER <= self.offsets2.len() && start + TOGETHER <= self.values.len());
+        // SAFETY: behind the entries are TOGETHER more of both.
+        unsafe {
+            let (offsets, values) = (self.offsets2.as_ptr().add(start), self.values.as_ptr().add(start));
+            (*offsets.cast(), *values.cast())
         }
     }
 

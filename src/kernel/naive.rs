@@ -63,7 +63,7 @@ pub fn predict(factors: &FactorsView<'_>, indices: &[u32]) -> f64 {
     prediction
 }
 
-/// Twin of [`gradient`](super::gradient()): with e = X - y, adds e^2, e u_0 (x) ... (x) u_{D-1},
+/// Twin of [`gradient`](super::gradient()): with e = X - y, adds e^2, |e|, e u_0 (x) ... (x) u_{D-1},
 /// and to row i_l of every level l, at a_l, e G\[a_0, ...\] times the product of u_m\[a_m\] over all
 /// m but l.
 pub fn gradient(block: &BlockView<'_>, factors: &FactorsView<'_>, sums: &mut GradientSums) {
@@ -72,6 +72,7 @@ pub fn gradient(block: &BlockView<'_>, factors: &FactorsView<'_>, sums: &mut Gra
         let residual = weight * plain;
         let rows = rows_of(factors, indices);
         sums.squares += residual * plain;
+        sums.absolute += residual.abs();
         sums.entries += 1;
         if let &[r0, r1, r2] = factors.ranks() {
             return add_gradient_3(sums, [r0, r1, r2], factors.core(), rows, indices, residual);

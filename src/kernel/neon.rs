@@ -97,14 +97,12 @@ impl Four for Neon4 {
         unsafe { Neon4(vabsq_f64(self.0), vabsq_f64(self.1)) }
     }
     #[inline(always)]
-    fn first(self, count: usize) -> Self {
-        const LANES: [u64; 8] = [u64::MAX, u64::MAX, u64::MAX, u64::MAX, 0, 0, 0, 0];
-        let from: &[u64; 4] = LANES[4 - count.min(4)..].first_chunk().expect("four at least");
-        // SAFETY: as in `splat`; four masks are there.
+    fn where_positive(self, by: Self) -> Self {
+        // SAFETY: as in `splat`.
         unsafe {
-            let (low, high) = (vld1q_u64(from.as_ptr()), vld1q_u64(from.as_ptr().add(2)));
-            let masked = |x, mask| vreinterpretq_f64_u64(vandq_u64(vreinterpretq_u64_f64(x), mask));
-            Neon4(masked(self.0, low), masked(self.1, high))
+            let kept =
+                |x, by| vreinterpretq_f64_u64(vandq_u64(vreinterpretq_u64_f64(x), vcgtzq_f64(by)));
+            Neon4(kept(self.0, by.0), kept(self.1, by.1))
         }
     }
     #[inline(always)]

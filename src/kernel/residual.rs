@@ -5,7 +5,9 @@
 use super::arithmetic::{Arithmetic, contract, dot};
 use super::dispatch::{self, Job, RankJob};
 use super::factors::FactorsView;
-use super::inner::{Columns, FIBRES, Padded, Parts, PerFibre, TOGETHER, combine_four, forward, four_from};
+use super::inner::{
+    Columns, FIBRES, Left, Padded, Parts, PerFibre, TOGETHER, combine_four, counted, forward, four_from,
+};
 use super::packed::Packed;
 use super::rows::{Rows, packed_rows};
 use super::sums::ResidualSums;
@@ -214,7 +216,7 @@ impl RankJob for ResidualInner<'_> {
     fn run<V: Vector>(self) {
         let ResidualInner { columns, contracted, ranks, rows: [rows1, rows2], matrix, .. } = self;
         matrix.set_rows::<V>(contracted, ranks);
-        let [r1, _] = ranks;
+        let r1 = counted::<V>(ranks[0]);
         let mut errors =
             Errors::<V> { squares: V::Four::splat(0.0), absolute: V::Four::splat(0.0), columns, rows2 };
         let columns = &errors.columns;
@@ -234,10 +236,11 @@ impl RankJob for ResidualInner<'_> {
                     let end = usize::from(end) - errors.columns.start;
                     // SAFETY: see above.
                     let product = unsafe { Parts::<V>::load(self.products.at(fibre)) };
+                    // The last four may reach into the next fibre, and have no weight then.
+                    let mut left = Left::new(end - from);
                     for start in (from..end).step_by(TOGETHER) {
-                        // The last four may reach into the next fibre, and have no weight then.
                         // SAFETY: see above.
-                        errors.add(start, end - start, |v| unsafe {
+                        errors.add(start, left, |v| unsafe {
                             Four::sums([
                                 product.dot(v[0]),
                                 product.dot(v[1]),
@@ -245,20 +248,23 @@ impl RankJob for ResidualInner<'_> {
                                 product.dot(v[3]),
                             ])
                         });
+                        left = left.next();
                     }
                     from = end;
                 }
             }
         } else {
+            let mut left = Left::new(entries);
             for start in (0..entries).step_by(TOGETHER) {
                 let offsets1 = errors.columns.offsets1;
                 rows1.prefetch(offsets1, start);
                 // SAFETY: see above.
                 unsafe {
                     let s = combine_four::<V>(matrix, r1, rows1.four(four_from(offsets1, start)));
-                    errors.add(start, entries - start, |v| {
+                    errors.add(start, left, |v| {
                         dots(&s, &[V::load(v[0]), V::load(v[1]), V::load(v[2]), V::load(v[3])])
                     });
+                    left = left.next();
                 }
             }
         }
@@ -281,13 +287,18 @@ struct Errors<'b, V: Vector> {
 }
 
 impl<V: Vector> Errors<'_, V> {
-    /// Four entries, of which only the first `count` have weight; predicted from their rows.
+    /// Four entries, of which only those that are left have weight; predicted from their rows.
     #[inline(always)]
-    fn add(&mut self, start: usize, count: usize, predict: impl FnOnce([*const f64; 4]) -> V::Four) {
+    fn add(
+        &mut self,
+        start: usize,
+        left: Left<V::Four>,
+        predict: impl FnOnce([*const f64; 4]) -> V::Four,
+    ) {
         self.rows2.prefetch(self.columns.offsets2, start);
         // SAFETY: the columns were decoded for these rows.
         let v = unsafe { self.rows2.four(four_from(self.columns.offsets2, start)) };
-        let e = predict(v).sub(Four::new(four_from(self.columns.values, start))).first(count);
+        let e = left.of(predict(v).sub(Four::new(four_from(self.columns.values, start))));
         let we = self.columns.weigh(start, e);
         self.squares = we.fma(e, self.squares);
         self.absolute = self.absolute.add(we.abs());

@@ -65,6 +65,12 @@ impl Rows<'_> {
         rows
     }
 
+    /// Whether nothing is asked for ahead.
+    #[inline(always)]
+    pub(super) fn is_near(&self) -> bool {
+        self.ahead == 0
+    }
+
     /// Asks for the rows of entries to come.
     #[inline(always)]
     pub(super) fn prefetch(&self, offsets: &[u32], entry: usize) {
@@ -101,6 +107,12 @@ impl<'b, N: Number> RowAdder<'b, N> {
         unsafe { N::add::<V>(self.origin.wrapping_add(offset as usize), a, x) }
     }
 
+    /// Whether nothing is asked for ahead.
+    #[inline(always)]
+    pub(super) fn is_near(&self) -> bool {
+        self.ahead == 0
+    }
+
     /// Asks for the rows of entries to come.
     #[inline(always)]
     pub(super) fn prefetch(&self, offsets: &[u32], entry: usize) {
@@ -121,6 +133,14 @@ fn prefetch<T>(origin: *const T, bytes: usize, offsets: &[u32], entry: usize) {
                 prefetch_line(row.wrapping_add(line));
             }
         }
+    }
+}
+
+/// Asks for numbers that will be read soon, one after the other.
+pub(super) fn prefetch_all<T>(numbers: &[T]) {
+    let first = numbers.as_ptr().cast::<i8>();
+    for line in (0..size_of_val(numbers)).step_by(LINE) {
+        prefetch_line(first.wrapping_add(line));
     }
 }
 

@@ -7,7 +7,7 @@
 #![allow(unsafe_code)]
 
 use super::dispatch::RankJob;
-use super::inner::{Columns, FIBRES, Padded, Parts, PerFibre, TOGETHER, four_from};
+use super::inner::{Columns, FIBRES, Left, Padded, Parts, PerFibre, TOGETHER, counted, four_from};
 use super::rows::Rows;
 use super::sums::StepSums;
 use super::vector::{Four, Vector, dots};
@@ -74,6 +74,7 @@ impl<V: Vector> Line<'_, V> {
     #[inline(always)]
     fn flat(&mut self, columns: &Columns<'_>) {
         let Columns { entries, offsets1, offsets2, values, .. } = *columns;
+        let mut left = Left::<V::Four>::new(entries);
         for start in (0..entries).step_by(TOGETHER) {
             self.rows[0].prefetch(offsets1, start);
             self.rows[1].prefetch(offsets2, start);
@@ -82,12 +83,13 @@ impl<V: Vector> Line<'_, V> {
             unsafe {
                 let at = self.rows[1].four(four_from(offsets2, start));
                 let v = [V::load(at[0]), V::load(at[1]), V::load(at[2]), V::load(at[3])];
-                let e = dots(&s, &v).sub(Four::new(four_from(values, start))).first(entries - start);
+                let e = left.of(dots(&s, &v).sub(Four::new(four_from(values, start))));
                 let mut changes = [V::Four::splat(0.0); 4];
                 for n in 0..TOGETHER {
                     changes[n] = ds[n].fma(v[n], s[n].mul(V::load(at[n].add(V::LANES)))).fold();
                 }
-                self.add(columns, start, e, Four::sums(changes).first(entries - start));
+                self.add(columns, start, e, left.of(Four::sums(changes)));
+                left = left.next();
             }
         }
     }
@@ -108,30 +110,41 @@ impl<V: Vector> Line<'_, V> {
                 // SAFETY: see above.
                 let (s, ds) = unsafe { (Parts::<V>::load(s.at(fibre)), Parts::<V>::load(ds.at(fibre))) };
                 let columns = &columns.until(end);
-                for start in (from..end).step_by(TOGETHER) {
-                    // The last four may reach into the next fibre, whose entries have no weight here.
-                    self.four(columns, start, end - start, &s, &ds);
+                // The last four may reach into the next fibre, whose entries have no weight here.
+                let mut left = Left::new(end - from);
+                while from < end {
+                    self.four(columns, from, left, &s, &ds);
+                    left = left.next();
+                    from += TOGETHER;
                 }
                 from = end;
             }
         }
     }
 
-    /// Four entries of a fibre, of which only the first `count` have weight.
+    /// Four entries of a fibre, of which only those that are left have weight.
     #[inline(always)]
-    fn four(&mut self, columns: &Columns<'_>, start: usize, count: usize, s: &Parts<V>, ds: &Parts<V>) {
+    fn four(
+        &mut self,
+        columns: &Columns<'_>,
+        start: usize,
+        left: Left<V::Four>,
+        s: &Parts<V>,
+        ds: &Parts<V>,
+    ) {
         self.rows[1].prefetch(columns.offsets2, start);
-        // SAFETY: see above.
+        // SAFETY: see above; `start` is before the fibre's end.
         unsafe {
-            let at = self.rows[1].four(four_from(columns.offsets2, start));
+            let (at, values) = columns.four(start);
+            let at = self.rows[1].four(at);
             let zero = V::Four::splat(0.0);
             let (mut products, mut changes) = ([zero; 4], [zero; 4]);
             for n in 0..TOGETHER {
                 products[n] = s.dot(at[n]);
                 changes[n] = ds.dot_add(at[n], s.dot(at[n].add(V::LANES)));
             }
-            let e = Four::sums(products).sub(Four::new(four_from(columns.values, start)));
-            self.add(columns, start, e.first(count), Four::sums(changes).first(count));
+            let e = left.of(Four::sums(products).sub(Four::new(values)));
+            self.add(columns, start, e, left.of(Four::sums(changes)));
         }
     }
 
@@ -147,7 +160,7 @@ impl<V: Vector> Line<'_, V> {
     #[inline(always)]
     fn products<const N: usize>(&self, offsets1: [u32; N]) -> ([V; N], [V; N]) {
         let (mut s, mut ds) = ([V::splat(0.0); N], [V::splat(0.0); N]);
-        for a in 0..self.rank {
+        for a in 0..counted::<V>(self.rank) {
             // SAFETY: see above.
             unsafe {
                 let row = V::load(self.matrix.0.as_ptr().add(a).cast());

@@ -148,7 +148,7 @@ impl RowSums {
 /// The sums behind cost and Euclidean gradient, over the entries seen so far, with the residual
 /// e = X - y:
 ///
-/// - the sum of e^2;
+/// - the sums of e^2 and of |e|;
 /// - for the core, the sum of e u_0 (x) u_1 (x) ... (x) u_{D-1};
 /// - for row i of level l, the sum over the entries with i_l = i of e times the core contracted
 ///   with the rows of all levels but l.
@@ -157,6 +157,7 @@ impl RowSums {
 #[derive(Debug, Clone)]
 pub struct GradientSums {
     pub(super) squares: f64,
+    pub(super) absolute: f64,
     pub(super) entries: u64,
     pub(super) core: Vec<f64>,
     pub(super) rows: Vec<RowSums>,
@@ -185,12 +186,12 @@ impl GradientSums {
             })
             .collect();
         let core = vec![0.0; ranks.iter().product()];
-        GradientSums { squares: 0.0, entries: 0, core, rows }
+        GradientSums { squares: 0.0, absolute: 0.0, entries: 0, core, rows }
     }
 
     /// Sets all sums to zero, keeping the memory.
     pub fn clear(&mut self) {
-        self.squares = 0.0;
+        (self.squares, self.absolute) = (0.0, 0.0);
         self.entries = 0;
         self.core.fill(0.0);
         for rows in &mut self.rows {
@@ -202,6 +203,11 @@ impl GradientSums {
     /// The sum of e^2.
     pub fn squares(&self) -> f64 {
         self.squares
+    }
+
+    /// The sum of |e|.
+    pub fn absolute(&self) -> f64 {
+        self.absolute
     }
 
     /// The number of entries.

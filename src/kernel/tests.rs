@@ -129,7 +129,7 @@ impl Problem {
         // Cost and core are not summed up in single precision, rows are: 1e-6 where hundreds of
         // entries of both signs meet in a row.
         assert_sums_close(&mixed, &naive, 1e-6);
-        assert_close(&[mixed.squares()], &[naive.squares()]);
+        assert_close(&[mixed.squares(), mixed.absolute()], &[naive.squares(), naive.absolute()]);
         assert_close(mixed.core(), naive.core());
         let step_sums = |s: &StepSums| [s.residual_change, s.change_change, s.squares];
         let [fast_el, ..] = step_sums(&fast_step);
@@ -165,7 +165,7 @@ fn assert_within(fast: &[f64], naive: &[f64], tolerance: f64) {
 
 #[track_caller]
 fn assert_sums_close(fast: &GradientSums, naive: &GradientSums, tolerance: f64) {
-    assert_within(&[fast.squares()], &[naive.squares()], tolerance);
+    assert_within(&[fast.squares(), fast.absolute()], &[naive.squares(), naive.absolute()], tolerance);
     assert_eq!(fast.entries(), naive.entries());
     assert_within(fast.core(), naive.core(), tolerance);
     for level in 0..fast.rows.len() {

@@ -80,8 +80,8 @@ pub(super) trait Four: Vector<Four = Self> {
     fn abs(self) -> Self;
     /// The sums of four vectors' numbers, as one vector.
     fn sums(of: [Self; 4]) -> Self;
-    /// The first `count` numbers, and zeros; all from four on.
-    fn first(self, count: usize) -> Self;
+    /// The numbers where those of `by` are above zero, and zeros.
+    fn where_positive(self, by: Self) -> Self;
 
     /// The sum of the numbers.
     #[inline(always)]
@@ -284,10 +284,10 @@ impl Four for Portable {
         Portable([a.abs(), b.abs(), c.abs(), d.abs()])
     }
     #[inline(always)]
-    fn first(self, count: usize) -> Self {
-        let mut first = self.0;
-        first[count.min(4)..].fill(0.0);
-        Portable(first)
+    fn where_positive(self, by: Self) -> Self {
+        let ([a, b, c, d], [e, f, g, h]) = (self.0, by.0);
+        let kept = |x, by| if by > 0.0 { x } else { 0.0 };
+        Portable([kept(a, e), kept(b, f), kept(c, g), kept(d, h)])
     }
     #[inline(always)]
     fn sums(of: [Self; 4]) -> Self {

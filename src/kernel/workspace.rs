@@ -4,6 +4,7 @@ use super::arithmetic::Arithmetic;
 use super::dispatch::{self, Job};
 use super::inner::{Columns, Padded, PerFibre, TOGETHER};
 use super::packed::Packed;
+use super::rows::prefetch_all;
 use super::walk::children;
 use crate::MAX_ORDER;
 use crate::shard::{BlockView, Ids, Values};
@@ -89,9 +90,9 @@ impl Stack {
     }
 }
 
-/// How many entries are decoded at once, at least: short enough for the first cache, long enough that
-/// what is done once for many entries costs nothing.
-const WINDOW: usize = 1024;
+/// How many entries are decoded at once, at least: short enough to leave room in the first cache, long
+/// enough that what is done once for many entries costs nothing.
+const WINDOW: usize = 512;
 
 /// Columns of a block with their encodings undone and ids turned into offsets of packed rows, some
 /// slices at a time.
@@ -216,6 +217,17 @@ impl Job for Refill<'_> {
             weights.extend(entries.clone().map(|entry| from.get(entry)));
             weights.extend([0.0; TOGETHER]);
         }
+        // What the next window will be decoded from, which the processor asks for too late.
+        let next = |from: usize, length: usize, all: usize| from.min(all)..(from + length).min(all);
+        let (after, behind) = (next(nodes.end, nodes.len(), block.ids[level].len()), entries.end);
+        prefetch_ids(&block.ids[level + 1], next(behind, WINDOW, block.entries));
+        if level < block.flat_from {
+            prefetch_ids(&block.ids[level], after.clone());
+            prefetch_all(&block.ends[level][after]);
+        }
+        if let Values::Codes { codes, .. } = block.values {
+            prefetch_all(&codes[next(behind, WINDOW, codes.len())]);
+        }
         copy_offsets(&block.ids[level], nodes.clone(), *stride, counts[0], offsets1);
         copy_offsets(&block.ids[level + 1], entries.clone(), *stride, counts[1], offsets2);
         values.resize(values.len().max(entries.len() + TOGETHER), 0.0);
@@ -249,6 +261,14 @@ fn evenly_spaced(table: &[f64]) -> Option<(f64, f64)> {
     let (&first, step) = (table.first()?, table.get(1)? - table.first()?);
     let even = (table.iter().enumerate()).all(|(code, &value)| first + code as f64 * step == value);
     even.then_some((first, step))
+}
+
+/// Asks for ids that will be read soon.
+fn prefetch_ids(ids: &Ids<'_>, nodes: Range<usize>) {
+    match ids {
+        Ids::U16 { ids, .. } => prefetch_all(&ids[nodes]),
+        Ids::U32(ids) => prefetch_all(&ids[nodes]),
+    }
 }
 
 /// Turns ids into offsets of rows, all of which exist, and repeats the last one behind them.

@@ -93,11 +93,12 @@ impl Four for Wide4 {
         unsafe { Wide4(_mm256_andnot_pd(_mm256_set1_pd(-0.0), self.0)) }
     }
     #[inline(always)]
-    fn first(self, count: usize) -> Self {
-        const LANES: [i64; 8] = [-1, -1, -1, -1, 0, 0, 0, 0];
-        let from: &[i64; 4] = LANES[4 - count.min(4)..].first_chunk().expect("four at least");
-        // SAFETY: as in `splat`; four numbers are there.
-        unsafe { Wide4(_mm256_and_pd(self.0, _mm256_loadu_pd(from.as_ptr().cast()))) }
+    fn where_positive(self, by: Self) -> Self {
+        // SAFETY: as in `splat`.
+        unsafe {
+            let positive = _mm256_cmp_pd::<_CMP_GT_OQ>(by.0, _mm256_setzero_pd());
+            Wide4(_mm256_and_pd(self.0, positive))
+        }
     }
     #[inline(always)]
     fn sums(of: [Self; 4]) -> Self {

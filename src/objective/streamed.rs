@@ -255,7 +255,7 @@ impl Streamed {
         let mut rows: Vec<&mut Rows> =
             self.mode_order.iter().filter_map(|&mode| by_mode[mode].take()).collect();
         let targets = Targets::new(self.biases.as_ref(), &self.mode_order);
-        let squares = self.buffers.sum(
+        let [squares, absolute] = self.buffers.sum(
             stream,
             &self.exchange,
             &mut rows,
@@ -275,7 +275,7 @@ impl Streamed {
         });
         partials.scale(2.0 / entries);
         self.count_pass(begun);
-        Ok(Cost::plain(squares / entries))
+        Ok(Cost::plain(squares / entries, absolute / entries))
     }
 }
 

@@ -113,6 +113,7 @@ pub(super) fn empty_state() -> State {
             passes: 0,
             cost: 0.0,
             train_mse: 0.0,
+            train_mae: 0.0,
             validation_mse: None,
             gradient_norm: 0.0,
             step: 0.0,

@@ -30,8 +30,8 @@ impl Buffers {
         self.sums.capacity()
     }
 
-    /// Runs `work` on every lane into sums of its own and adds them up: squares, core and rows. With
-    /// several processes each gets the rows that it owns.
+    /// Runs `work` on every lane into sums of its own and adds them up, core and rows. Returns the sums
+    /// of e^2 and of |e|. With several processes each gets the rows that it owns.
     pub fn sum(
         &mut self,
         stream: &Stream,
@@ -39,26 +39,27 @@ impl Buffers {
         rows: &mut [&mut Rows],
         core: &mut [f64],
         work: impl Fn(&Lane, &mut GradientSums) -> Result<()> + Sync,
-    ) -> Result<f64> {
+    ) -> Result<[f64; 2]> {
         if !stream.team().is_alone() {
             return self.sum_of_all(stream, exchange, rows, core, work);
         }
         let wave = self.sums.capacity();
-        let mut squares = 0.0;
+        let mut errors = [0.0; 2];
         core.fill(0.0);
         rows.par_iter_mut().for_each(|rows| rows.fill(0.0));
         for lanes in stream.lanes().chunks(wave) {
             self.run(lanes, &work)?;
             let sums = &self.sums[..lanes.len()];
             for lane in sums {
-                squares += lane.squares();
+                errors[0] += lane.squares();
+                errors[1] += lane.absolute();
                 core.iter_mut().zip(lane.core()).for_each(|(to, from)| *to += from);
             }
             for (level, rows) in rows.iter_mut().enumerate() {
                 add_rows(rows, level, self.ranks[level], sums);
             }
         }
-        Ok(squares)
+        Ok(errors)
     }
 
     /// The same with other processes: all lanes of this one at once, because their sums wait for those
@@ -70,15 +71,15 @@ impl Buffers {
         rows: &mut [&mut Rows],
         core: &mut [f64],
         work: impl Fn(&Lane, &mut GradientSums) -> Result<()> + Sync,
-    ) -> Result<f64> {
+    ) -> Result<[f64; 2]> {
         let (team, lanes) = (stream.team(), stream.lanes());
         team.agree(self.run(lanes, &work))?;
         let sums = &self.sums[..lanes.len()];
-        // The core, and the sum of squares behind it.
-        let mut few = vec![0.0; core.len() + 1];
+        // The core, and behind it the sums of e^2 and |e|.
+        let mut few = vec![0.0; core.len() + 2];
         team.chain(&mut few, |offset, to| {
             for lane in sums {
-                let from = lane.core().iter().copied().chain([lane.squares()]).skip(offset);
+                let from = lane.core().iter().copied().chain([lane.squares(), lane.absolute()]).skip(offset);
                 to.iter_mut().zip(from).for_each(|(to, from)| *to += from);
             }
         });
@@ -86,7 +87,7 @@ impl Buffers {
             exchange.sum(level, sums, rows);
         }
         core.copy_from_slice(&few[..core.len()]);
-        Ok(few[core.len()])
+        Ok([few[core.len()], few[core.len() + 1]])
     }
 
     fn run(

@@ -73,11 +73,12 @@ impl Objective for InMemory {
         let order = point.order();
         let count = self.train.len() as f64;
         partials.fill(0.0);
-        let mut sum = 0.0;
+        let (mut sum, mut absolute) = (0.0, 0.0);
         for (index, value) in self.train.iter(order) {
             let rows = gather(&point.factors, index);
             let residual = contract(&point.core, &rows) - value;
             sum += residual * residual;
+            absolute += residual.abs();
             let s = 2.0 * residual / count;
             for mode in 0..order {
                 let row = contract_all_but(&point.core, &rows, mode);
@@ -92,7 +93,7 @@ impl Objective for InMemory {
                 count_up(&mut digits, point.core.ranks());
             }
         }
-        Ok(Cost::plain(sum / count))
+        Ok(Cost::plain(sum / count, absolute / count))
     }
 
     fn step_sums(&mut self, point: &Point, direction: &Tangent) -> Result<StepSums, Infallible> {

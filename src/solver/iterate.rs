@@ -67,6 +67,7 @@ impl Solver {
             passes: 1,
             cost: cost.total,
             train_mse: cost.train_mse,
+            train_mae: cost.train_mae,
             validation_mse,
             gradient_norm: square.sqrt(),
             step: 0.0,
@@ -141,6 +142,7 @@ impl Solver {
             passes: state.last.passes,
             cost: accepted.cost.total,
             train_mse: accepted.cost.train_mse,
+            train_mae: accepted.cost.train_mae,
             validation_mse,
             gradient_norm: square.sqrt(),
             step: accepted.step,
@@ -225,6 +227,7 @@ impl Solver {
         state.last.passes += 1;
         state.last.cost = cost.total;
         state.last.train_mse = cost.train_mse;
+        state.last.train_mae = cost.train_mae;
         state.last.gradient_norm = square.sqrt();
         state.stuck = false;
         Ok(())

@@ -9,12 +9,14 @@ pub struct Cost {
     pub total: f64,
     /// The mean squared residual over the train entries alone.
     pub train_mse: f64,
+    /// The mean absolute residual, likewise.
+    pub train_mae: f64,
 }
 
 impl Cost {
     /// The cost of an objective that is the mean squared residual and nothing else.
-    pub fn plain(train_mse: f64) -> Self {
-        Cost { total: train_mse, train_mse }
+    pub fn plain(train_mse: f64, train_mae: f64) -> Self {
+        Cost { total: train_mse, train_mse, train_mae }
     }
 }
 

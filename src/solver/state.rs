@@ -16,6 +16,9 @@ pub struct Iteration {
     pub cost: f64,
     /// The mean squared residual on the train entries.
     pub train_mse: f64,
+    /// The mean absolute residual on them. (Checkpoints of older versions do not know it.)
+    #[serde(default)]
+    pub train_mae: f64,
     /// The mean squared error on the validation entries, where there are any.
     pub validation_mse: Option<f64>,
     /// The norm of the Riemannian gradient at this iterate, in the metric there.

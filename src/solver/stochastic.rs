@@ -71,6 +71,9 @@ pub struct StochasticAbout {
     pub position: usize,
     /// The sum of their costs.
     pub cost: f64,
+    /// The sum of their shares in the mean absolute residual.
+    #[serde(default)]
+    pub absolute: f64,
     /// The cost of the last epoch that was kept, and of the one before it.
     pub bars: [Option<f64>; 2],
     /// The damping of the metric.
@@ -93,6 +96,7 @@ impl Stochastic {
             epoch: 0,
             position: 0,
             cost: 0.0,
+            absolute: 0.0,
             bars: [None, None],
             damping: DAMPING,
             share: 1.0,
@@ -179,6 +183,7 @@ impl Solver {
         };
         let about = &mut phase.about;
         about.cost += share.train_mse;
+        about.absolute += share.train_mae;
         about.position += 1;
         let geometry = Raised { metric: self.geometry(), damping: about.damping };
         let frame = geometry.frame(&state.point);
@@ -209,15 +214,16 @@ impl Solver {
         let mut kept = false;
         if ended || hopeless {
             let cost = if hopeless { f64::INFINITY } else { about.cost };
+            let errors = [cost, about.absolute];
             kept = about.judge(cost);
             about.epoch += 1;
             about.position = 0;
-            about.cost = 0.0;
+            (about.cost, about.absolute) = (0.0, 0.0);
             state.last.passes += 1;
             if kept {
                 std::mem::swap(&mut phase.back, &mut phase.start);
                 phase.start.copy_from(&state.point);
-                self.end_epoch(state, objective, cost, square.sqrt(), phase.about.share)?;
+                self.end_epoch(state, objective, errors, square.sqrt(), phase.about.share)?;
             } else {
                 state.point.copy_from(&phase.back);
                 phase.start.copy_from(&phase.back);
@@ -238,7 +244,7 @@ impl Solver {
         &mut self,
         state: &mut State,
         objective: &mut O,
-        cost: f64,
+        [cost, train_mae]: [f64; 2],
         gradient_norm: f64,
         step: f64,
     ) -> Result<(), O::Error> {
@@ -248,6 +254,7 @@ impl Solver {
             passes: state.last.passes,
             cost,
             train_mse: cost,
+            train_mae,
             validation_mse,
             gradient_norm,
             step,

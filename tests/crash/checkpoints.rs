@@ -28,6 +28,7 @@ fn state(iteration: usize) -> State {
             passes: 2 * iteration,
             cost: 1.0 / 3.0,
             train_mse: 1e-300,
+            train_mae: 0.1 + 0.2,
             validation_mse: Some(0.1),
             gradient_norm: 1e17,
             step: 0.3,

@@ -70,7 +70,7 @@ impl Objective for Wrong {
     type Error = Infallible;
     fn cost_and_gradient(&mut self, x: &Point, g: &mut Tangent) -> Result<Cost, Infallible> {
         let cost = self.0.cost_and_gradient(x, g)?;
-        Ok(Cost::plain(cost.total + x.core.dot(&x.core)))
+        Ok(Cost { total: cost.total + x.core.dot(&x.core), ..cost })
     }
     fn step_sums(&mut self, x: &Point, d: &Tangent) -> Result<StepSums, Infallible> {
         self.0.step_sums(x, d)

@@ -189,6 +189,7 @@ fn checkpoints(place: &Path) -> Vec<Vec<u8>> {
         passes: 15,
         cost: 0.5,
         train_mse: 0.5,
+        train_mae: 0.5,
         validation_mse: Some(0.6),
         gradient_norm: 1.0,
         step: 0.1,
