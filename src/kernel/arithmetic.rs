@@ -1,7 +1,17 @@
 //! Dense arithmetic on rows and contracted cores, written so that the compiler vectorises it.
 
+#![allow(unsafe_code)]
+
+#[cfg(target_arch = "aarch64")]
+use super::neon::Neon4;
+use super::vector::{Four, Portable};
+#[cfg(target_arch = "x86_64")]
+use super::x86::Wide4;
+
 /// How a product is added to a sum.
 pub(super) trait Arithmetic {
+    /// Four numbers.
+    type Four: Four;
     /// a b + c.
     fn fma(a: f64, b: f64, c: f64) -> f64;
 }
@@ -11,6 +21,7 @@ pub(super) trait Arithmetic {
 pub(super) struct Separate;
 
 impl Arithmetic for Separate {
+    type Four = Portable;
     #[inline(always)]
     fn fma(a: f64, b: f64, c: f64) -> f64 {
         a * b + c
@@ -23,6 +34,11 @@ pub(super) struct Fused;
 
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 impl Arithmetic for Fused {
+    // Whoever names `Fused` has detected what these need.
+    #[cfg(target_arch = "aarch64")]
+    type Four = Neon4;
+    #[cfg(target_arch = "x86_64")]
+    type Four = Wide4;
     #[inline(always)]
     fn fma(a: f64, b: f64, c: f64) -> f64 {
         a.mul_add(b, c)
@@ -71,6 +87,17 @@ const BLOCK: usize = 8;
 /// out = u^T C, where C has `u.len()` rows of `out.len()` numbers.
 #[inline(always)]
 pub(super) fn contract<M: Arithmetic>(u: &[f64], c: &[f64], out: &mut [f64]) {
+    if let (Ok(u), Ok(c), Ok(out)) =
+        (<&[f64; 4]>::try_from(u), <&[f64; 64]>::try_from(c), <&mut [f64; 16]>::try_from(&mut *out))
+    {
+        // Ranks of four: lengths that the compiler knows. The same sums in the same order.
+        let mut sums = [0.0; 16];
+        for (u, c) in u.iter().zip(c.as_chunks().0) {
+            axpy_row::<M, 16>(*u, c, &mut sums);
+        }
+        *out = sums;
+        return;
+    }
     out.fill(0.0);
     contract_add::<M>(u, c, out);
 }
@@ -108,10 +135,44 @@ pub(super) fn contract_add<M: Arithmetic>(u: &[f64], c: &[f64], out: &mut [f64])
 /// and `adjoint += u (x) A` what C does.
 #[inline(always)]
 pub(super) fn back<M: Arithmetic>(u: &[f64], c: &[f64], below: &[f64], du: &mut [f64], adjoint: &mut [f64]) {
+    if let (Ok(u), Ok(c), Ok(below), Ok(du), Ok(adjoint)) = (
+        u.try_into(),
+        c.try_into(),
+        below.try_into(),
+        <&mut [f64; 4]>::try_from(&mut *du),
+        <&mut [f64; 64]>::try_from(&mut *adjoint),
+    ) {
+        return back_of_four::<M::Four>(u, c, below, du, adjoint);
+    }
     let mut at = 0;
     for (&u, du) in u.iter().zip(du) {
         *du += dot::<M>(&c[at..][..below.len()], below);
         axpy::<M>(u, below, &mut adjoint[at..][..below.len()]);
         at += below.len();
+    }
+}
+
+/// [`back`] for ranks of four, in vectors: left to itself the compiler takes pairs of numbers.
+#[inline(always)]
+fn back_of_four<F: Four>(
+    u: &[f64; 4],
+    c: &[f64; 64],
+    below: &[f64; 16],
+    du: &mut [f64; 4],
+    adjoint: &mut [f64; 64],
+) {
+    // SAFETY: everything read and written is four numbers that start within an array of fours.
+    unsafe {
+        let four = |numbers: &[f64], n: usize| F::load(numbers[4 * n..][..4].as_ptr());
+        let a = [four(below, 0), four(below, 1), four(below, 2), four(below, 3)];
+        let mut sums = [F::splat(0.0); 4];
+        for i in 0..4 {
+            for n in 0..4 {
+                sums[i] = four(c, 4 * i + n).fma(a[n], sums[i]);
+                let to = four(adjoint, 4 * i + n);
+                F::splat(u[i]).fma(a[n], to).store(adjoint[16 * i + 4 * n..][..4].as_mut_ptr());
+            }
+        }
+        F::sums(sums).add(F::load(du.as_ptr())).store(du.as_mut_ptr());
     }
 }

@@ -1,7 +1,8 @@
 //! Which instructions and which widths of rows a kernel is compiled for, chosen at run time.
 //!
 //! A kernel is a [`Job`]: plain safe code, inlined into one function per instruction set, so that
-//! the compiler vectorises it for that set. What runs per entry is a [`RankJob`], written in vectors.
+//! the compiler vectorises it for that set. What runs per entry is a [`RankJob`], written in vectors;
+//! a [`BlockJob`] is the way to it through a block.
 //! The choice depends on the processor alone: on one machine the same block and the same factors
 //! always give the same bits.
 
@@ -13,6 +14,7 @@ use super::neon::Neon4;
 use super::vector::{Pair, Portable, Vector};
 #[cfg(target_arch = "x86_64")]
 use super::x86::{Wide4, Wide8};
+use std::marker::PhantomData;
 
 /// A kernel for one block.
 pub(super) trait Job {
@@ -85,13 +87,18 @@ pub(super) fn run<J: Job>(job: J) {
 
 #[cfg(target_arch = "aarch64")]
 mod compiled {
-    use super::{Job, RankJob};
+    use super::{BlockJob, Job, RankJob, Width};
     use crate::kernel::arithmetic::Fused;
     use crate::kernel::vector::Vector;
 
     #[target_feature(enable = "neon")]
     pub(super) fn with_neon<J: Job>(job: J) {
         job.run::<Fused>();
+    }
+
+    #[target_feature(enable = "neon")]
+    pub(super) fn block_with_neon<J: BlockJob, W: Width>(job: J, width: W) {
+        job.run::<Fused, W>(width);
     }
 
     #[target_feature(enable = "neon")]
@@ -102,7 +109,7 @@ mod compiled {
 
 #[cfg(target_arch = "x86_64")]
 mod compiled {
-    use super::{Job, RankJob};
+    use super::{BlockJob, Job, RankJob, Width};
     use crate::kernel::arithmetic::Fused;
     use crate::kernel::vector::Vector;
 
@@ -114,6 +121,16 @@ mod compiled {
     #[target_feature(enable = "avx2,fma,avx512f,avx512vl")]
     pub(super) fn with_avx512<J: Job>(job: J) {
         job.run::<Fused>();
+    }
+
+    #[target_feature(enable = "avx2,fma")]
+    pub(super) fn block_with_avx2<J: BlockJob, W: Width>(job: J, width: W) {
+        job.run::<Fused, W>(width);
+    }
+
+    #[target_feature(enable = "avx2,fma,avx512f,avx512vl")]
+    pub(super) fn block_with_avx512<J: BlockJob, W: Width>(job: J, width: W) {
+        job.run::<Fused, W>(width);
     }
 
     #[target_feature(enable = "avx2,fma")]
@@ -193,6 +210,79 @@ pub(super) fn run_for_width<J: RankJob>(width: usize, job: J) {
                 16 => compiled::rank_with_neon::<J, Many<Neon4>>(job),
                 24 => compiled::rank_with_neon::<J, Pair<Many<Neon4>, Two<Neon4>>>(job),
                 _ => compiled::rank_with_neon::<J, Two<Many<Neon4>>>(job),
+            }
+        },
+    }
+}
+
+/// A kernel for one block, which leaves the two last levels to a [`RankJob`].
+pub(super) trait BlockJob {
+    /// Does the work; as for a [`Job`].
+    fn run<M: Arithmetic, W: Width>(self, width: W);
+}
+
+/// How the kernel of the two last levels is reached.
+pub(super) trait Width: Copy {
+    /// Runs it.
+    fn run<J: RankJob>(self, job: J);
+}
+
+/// Looked up for every slice: little where rows are long.
+impl Width for usize {
+    #[inline(always)]
+    fn run<J: RankJob>(self, job: J) {
+        run_for_width(self, job);
+    }
+}
+
+/// Known to the compiler, so that the kernel is part of the way through the block.
+pub(super) struct Known<V>(PhantomData<V>);
+
+impl<V> Clone for Known<V> {
+    #[inline(always)]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<V> Copy for Known<V> {}
+
+impl<V: Vector> Width for Known<V> {
+    #[inline(always)]
+    fn run<J: RankJob>(self, job: J) {
+        job.run::<V>();
+    }
+}
+
+/// Runs a job for a block whose packed rows have this width. Rows of four numbers have code of their
+/// own: a slice of ratings has a hundred entries or so, and looking the kernel up costs as much as five
+/// such entries.
+pub(super) fn run_block<J: BlockJob>(width: usize, job: J) {
+    match chosen() {
+        Instructions::Any if width == 4 => job.run::<Separate, _>(Known::<Portable>(PhantomData)),
+        Instructions::Any => job.run::<Separate, _>(width),
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: the processor has every feature that the functions enable, as just detected.
+        Instructions::Avx2 => unsafe {
+            match width {
+                4 => compiled::block_with_avx2(job, Known::<Wide4>(PhantomData)),
+                _ => compiled::block_with_avx2(job, width),
+            }
+        },
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: the processor has every feature that the functions enable, as just detected.
+        Instructions::Avx512 => unsafe {
+            match width {
+                4 => compiled::block_with_avx512(job, Known::<Wide4>(PhantomData)),
+                _ => compiled::block_with_avx512(job, width),
+            }
+        },
+        #[cfg(target_arch = "aarch64")]
+        // SAFETY: the processor has the feature that the functions enable, as just detected.
+        Instructions::Neon => unsafe {
+            match width {
+                4 => compiled::block_with_neon(job, Known::<Neon4>(PhantomData)),
+                _ => compiled::block_with_neon(job, width),
             }
         },
     }

@@ -6,7 +6,7 @@
 //! children, their sum goes back once per node.
 
 use super::arithmetic::{Arithmetic, axpy, back, contract, dot};
-use super::dispatch::{self, Job};
+use super::dispatch::{self, BlockJob, Width};
 use super::factors::FactorsView;
 use super::gradient_inner::GradientInner;
 use super::inner::{Padded, PerFibre};
@@ -50,7 +50,7 @@ pub fn gradient(
     workspace.adjoint.resize(ranks, 1);
     workspace.decoded.prepare(block, packed);
     sums.entries += block.entries as u64;
-    dispatch::run(Task { block, packed, sums, workspace });
+    dispatch::run_block(packed.width(), Task { block, packed, sums, workspace });
 }
 
 /// All that the kernel works on.
@@ -61,16 +61,16 @@ struct Task<'t> {
     workspace: &'t mut Workspace,
 }
 
-impl Job for Task<'_> {
+impl BlockJob for Task<'_> {
     #[inline(always)]
-    fn run<M: Arithmetic>(self) {
+    fn run<M: Arithmetic, W: Width>(self, width: W) {
         let Task { block, packed, sums, workspace } = self;
         let Workspace { contracted, adjoint, decoded, padded, fibres, .. } = workspace;
         let factors = packed.factors();
         let nodes = Nodes::<M> { factors, sums, contracted, adjoint, arithmetic: PhantomData };
         if packed.width() > 0 {
             assert_eq!(packed.stride(), packed.width(), "a point without a direction");
-            let (width, rows) = (packed.width(), packed_rows(packed));
+            let rows = packed_rows(packed);
             walk(block, block.order - 2, &mut Inner { block, width, rows, nodes, decoded, padded, fibres });
         } else {
             walk(block, block.order - 1, &mut AnyRank { block, nodes });
@@ -106,9 +106,9 @@ impl<M: Arithmetic> Nodes<'_, M> {
 }
 
 /// The two last levels by kernels for their width.
-struct Inner<'t, M> {
+struct Inner<'t, M, W> {
     block: &'t BlockView<'t>,
-    width: usize,
+    width: W,
     rows: [Rows<'t>; 2],
     nodes: Nodes<'t, M>,
     decoded: &'t mut Decoded,
@@ -116,7 +116,7 @@ struct Inner<'t, M> {
     fibres: &'t mut [PerFibre; 2],
 }
 
-impl<M: Arithmetic> Inner<'_, M> {
+impl<M: Arithmetic, W: Width> Inner<'_, M, W> {
     #[inline(always)]
     fn run_in<N: Number>(&mut self, nodes: Range<usize>) {
         let first = self.block.order - 2;
@@ -124,25 +124,22 @@ impl<M: Arithmetic> Inner<'_, M> {
         let GradientSums { core, rows, squares, absolute, .. } = &mut **sums;
         let (sums1, sums2) = rows.split_at_mut(first + 1);
         let ranks = factors.ranks();
-        dispatch::run_for_width(
-            self.width,
-            GradientInner::<N> {
-                columns: self.decoded.decode(self.block, nodes),
-                contracted: contracted.get(factors.core(), first),
-                ranks: [ranks[first], ranks[first + 1]],
-                rows: self.rows,
-                padded: self.padded,
-                fibres: self.fibres,
-                d1: RowAdder::new(&mut sums1[first]),
-                d2: RowAdder::new(&mut sums2[0]),
-                adjoint: adjoint.get_mut(core, first),
-                errors: [squares, absolute],
-            },
-        );
+        self.width.run(GradientInner::<N> {
+            columns: self.decoded.decode(self.block, nodes),
+            contracted: contracted.get(factors.core(), first),
+            ranks: [ranks[first], ranks[first + 1]],
+            rows: self.rows,
+            padded: self.padded,
+            fibres: self.fibres,
+            d1: RowAdder::new(&mut sums1[first]),
+            d2: RowAdder::new(&mut sums2[0]),
+            adjoint: adjoint.get_mut(core, first),
+            errors: [squares, absolute],
+        });
     }
 }
 
-impl<M: Arithmetic> Pass for Inner<'_, M> {
+impl<M: Arithmetic, W: Width> Pass for Inner<'_, M, W> {
     #[inline(always)]
     fn open(&mut self, level: usize, index: usize) {
         self.nodes.open(level, index);

@@ -100,8 +100,7 @@ impl Four for Neon4 {
     fn where_positive(self, by: Self) -> Self {
         // SAFETY: as in `splat`.
         unsafe {
-            let kept =
-                |x, by| vreinterpretq_f64_u64(vandq_u64(vreinterpretq_u64_f64(x), vcgtzq_f64(by)));
+            let kept = |x, by| vreinterpretq_f64_u64(vandq_u64(vreinterpretq_u64_f64(x), vcgtzq_f64(by)));
             Neon4(kept(self.0, by.0), kept(self.1, by.1))
         }
     }

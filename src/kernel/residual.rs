@@ -3,7 +3,7 @@
 #![allow(unsafe_code)]
 
 use super::arithmetic::{Arithmetic, contract, dot};
-use super::dispatch::{self, Job, RankJob};
+use super::dispatch::{self, BlockJob, Job, RankJob, Width};
 use super::factors::FactorsView;
 use super::inner::{
     Columns, FIBRES, Left, Padded, Parts, PerFibre, TOGETHER, combine_four, counted, forward, four_from,
@@ -45,7 +45,7 @@ pub fn residual(
     workspace.contracted.resize(factors.ranks(), 1);
     assert_eq!(packed.stride(), packed.width(), "a point without a direction");
     workspace.decoded.prepare(block, packed);
-    dispatch::run(Fast { block, packed, sums, workspace });
+    dispatch::run_block(packed.width(), Fast { block, packed, sums, workspace });
 }
 
 /// [`residual`] of the entries whose indices the model has seen; the others are only counted.
@@ -155,22 +155,23 @@ struct Fast<'t> {
     workspace: &'t mut Workspace,
 }
 
-impl Job for Fast<'_> {
+impl BlockJob for Fast<'_> {
     #[inline(always)]
-    fn run<M: Arithmetic>(self) {
-        let block = self.block;
-        let mut pass = FastPass { rows: packed_rows(self.packed), task: self, arithmetic: PhantomData::<M> };
+    fn run<M: Arithmetic, W: Width>(self, width: W) {
+        let (block, rows) = (self.block, packed_rows(self.packed));
+        let mut pass = FastPass { rows, task: self, width, arithmetic: PhantomData::<M> };
         walk(block, block.order - 2, &mut pass);
     }
 }
 
-struct FastPass<'t, M> {
+struct FastPass<'t, M, W> {
     task: Fast<'t>,
+    width: W,
     rows: [Rows<'t>; 2],
     arithmetic: PhantomData<M>,
 }
 
-impl<M: Arithmetic> Pass for FastPass<'_, M> {
+impl<M: Arithmetic, W: Width> Pass for FastPass<'_, M, W> {
     #[inline(always)]
     fn open(&mut self, level: usize, index: usize) {
         let factors = self.task.packed.factors();
@@ -193,7 +194,7 @@ impl<M: Arithmetic> Pass for FastPass<'_, M> {
             products: &mut fibres[0],
             sums,
         };
-        dispatch::run_for_width(packed.width(), job);
+        self.width.run(job);
     }
 
     #[inline(always)]
@@ -289,12 +290,7 @@ struct Errors<'b, V: Vector> {
 impl<V: Vector> Errors<'_, V> {
     /// Four entries, of which only those that are left have weight; predicted from their rows.
     #[inline(always)]
-    fn add(
-        &mut self,
-        start: usize,
-        left: Left<V::Four>,
-        predict: impl FnOnce([*const f64; 4]) -> V::Four,
-    ) {
+    fn add(&mut self, start: usize, left: Left<V::Four>, predict: impl FnOnce([*const f64; 4]) -> V::Four) {
         self.rows2.prefetch(self.columns.offsets2, start);
         // SAFETY: the columns were decoded for these rows.
         let v = unsafe { self.rows2.four(four_from(self.columns.offsets2, start)) };

@@ -5,7 +5,7 @@
 //! An entry's prediction is C_D, its linearised change L = dC_D.
 
 use super::arithmetic::{Arithmetic, contract, contract_add, dot};
-use super::dispatch::{self, Job};
+use super::dispatch::{self, BlockJob, Width};
 use super::factors::FactorsView;
 use super::inner::{Padded, PerFibre};
 use super::packed::Packed;
@@ -34,7 +34,7 @@ pub fn step(block: &BlockView<'_>, line: &Packed<'_>, sums: &mut StepSums, works
     workspace.changed.resize(ranks, 1);
     workspace.decoded.prepare(block, line);
     sums.entries += block.entries as u64;
-    dispatch::run(Task { block, line, sums, workspace });
+    dispatch::run_block(line.width(), Task { block, line, sums, workspace });
 }
 
 /// All that the kernel works on.
@@ -45,15 +45,15 @@ struct Task<'t> {
     workspace: &'t mut Workspace,
 }
 
-impl Job for Task<'_> {
+impl BlockJob for Task<'_> {
     #[inline(always)]
-    fn run<M: Arithmetic>(self) {
+    fn run<M: Arithmetic, W: Width>(self, width: W) {
         let Task { block, line, sums, workspace } = self;
         let Workspace { contracted, changed, decoded, padded, fibres, .. } = workspace;
         let (point, direction) = (line.factors(), line.direction());
         let nodes = Nodes::<M> { point, direction, contracted, changed, arithmetic: PhantomData };
         if line.width() > 0 {
-            let (width, rows) = (line.width(), packed_rows(line));
+            let rows = packed_rows(line);
             let mut pass = Inner { block, width, rows, nodes, sums, decoded, padded, fibres };
             walk(block, block.order - 2, &mut pass);
         } else {
@@ -84,9 +84,9 @@ impl<M: Arithmetic> Nodes<'_, M> {
 }
 
 /// The two last levels by kernels for their width.
-struct Inner<'t, M> {
+struct Inner<'t, M, W> {
     block: &'t BlockView<'t>,
-    width: usize,
+    width: W,
     rows: [Rows<'t>; 2],
     nodes: Nodes<'t, M>,
     sums: &'t mut StepSums,
@@ -95,7 +95,7 @@ struct Inner<'t, M> {
     fibres: &'t mut [PerFibre; 2],
 }
 
-impl<M: Arithmetic> Pass for Inner<'_, M> {
+impl<M: Arithmetic, W: Width> Pass for Inner<'_, M, W> {
     #[inline(always)]
     fn open(&mut self, level: usize, index: usize) {
         self.nodes.open(level, index);
@@ -106,19 +106,16 @@ impl<M: Arithmetic> Pass for Inner<'_, M> {
         let first = self.block.order - 2;
         let Nodes { point, direction, contracted, changed, .. } = &self.nodes;
         let ranks = point.ranks();
-        dispatch::run_for_width(
-            self.width,
-            StepInner {
-                columns: self.decoded.decode(self.block, nodes),
-                contracted: contracted.get(point.core(), first),
-                changed: changed.get(direction.core(), first),
-                ranks: [ranks[first], ranks[first + 1]],
-                rows: self.rows,
-                padded: self.padded,
-                fibres: self.fibres,
-                sums: self.sums,
-            },
-        );
+        self.width.run(StepInner {
+            columns: self.decoded.decode(self.block, nodes),
+            contracted: contracted.get(point.core(), first),
+            changed: changed.get(direction.core(), first),
+            ranks: [ranks[first], ranks[first + 1]],
+            rows: self.rows,
+            padded: self.padded,
+            fibres: self.fibres,
+            sums: self.sums,
+        });
     }
 
     #[inline(always)]
