@@ -25,6 +25,15 @@ impl Lines {
         self.0.resize((count * size_of::<T>()).div_ceil(size_of::<Line>()), Line([0; 8]));
     }
 
+    /// Room for `count` numbers of type T at least, what is there being kept.
+    pub(super) fn at_least<T: Pod>(&mut self, count: usize) -> &mut [T] {
+        let lines = (count * size_of::<T>()).div_ceil(size_of::<Line>());
+        if self.0.len() < lines {
+            self.resize::<T>(count);
+        }
+        self.numbers_mut()
+    }
+
     /// All of them, and a few that fill the last line.
     pub(super) fn numbers<T: Pod>(&self) -> &[T] {
         bytemuck::cast_slice(&self.0)

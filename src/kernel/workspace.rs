@@ -3,7 +3,7 @@
 use super::arithmetic::Arithmetic;
 use super::dispatch::{self, Job};
 use super::inner::{Columns, Padded, PerFibre, TOGETHER};
-use super::packed::Packed;
+use super::packed::{Lines, Packed};
 use super::rows::prefetch_all;
 use super::walk::children;
 use crate::MAX_ORDER;
@@ -101,8 +101,9 @@ pub(super) struct Decoded {
     /// Of which nodes of the level before the last, and of which entries.
     nodes: Range<usize>,
     entries: Range<usize>,
-    offsets: [Vec<u32>; 2],
-    values: Vec<f64>,
+    /// Whole lines of the cache, and so are values: stores of eight numbers are as long as one.
+    offsets: [Lines; 2],
+    values: Lines,
     /// Where entries have weights, as many as values.
     weights: Vec<f64>,
     /// What a code stands for: for every u8, so that no code needs a check.
@@ -120,8 +121,8 @@ impl Default for Decoded {
         Decoded {
             nodes: 0..0,
             entries: 0..0,
-            offsets: [vec![], vec![]],
-            values: vec![],
+            offsets: Default::default(),
+            values: Lines::default(),
             weights: vec![],
             table: [0.0; 256],
             even: None,
@@ -157,13 +158,14 @@ impl Decoded {
         if nodes.start < self.nodes.start || self.nodes.end < nodes.end {
             self.refill(block, nodes.clone(), entries.clone(), in_fibres);
         }
-        let [offsets1, offsets2] = &self.offsets;
+        let [offsets1, offsets2] = self.offsets.each_ref().map(Lines::numbers);
+        let values = self.values.numbers();
         let (node, entry) = (nodes.start - self.nodes.start, entries.start - self.entries.start);
         Columns {
             entries: entries.len(),
             offsets1: &offsets1[node..node + nodes.len() + TOGETHER],
             offsets2: &offsets2[entry..entry + entries.len() + TOGETHER],
-            values: &self.values[entry..entry + entries.len() + TOGETHER],
+            values: &values[entry..entry + entries.len() + TOGETHER],
             weights: block.weights.is_some().then(|| &self.weights[entry..entry + entries.len() + TOGETHER]),
             ends: in_fibres.then(|| &block.ends[level][nodes]),
             start: entries.start,
@@ -230,8 +232,7 @@ impl Job for Refill<'_> {
         }
         copy_offsets(&block.ids[level], nodes.clone(), *stride, counts[0], offsets1);
         copy_offsets(&block.ids[level + 1], entries.clone(), *stride, counts[1], offsets2);
-        values.resize(values.len().max(entries.len() + TOGETHER), 0.0);
-        let (values, behind) = values.split_at_mut(entries.len());
+        let (values, behind) = values.at_least::<f64>(entries.len() + TOGETHER).split_at_mut(entries.len());
         behind[..TOGETHER].fill(0.0);
         match block.values {
             Values::Codes { codes, .. } => match *even {
@@ -277,10 +278,8 @@ fn prefetch_ids(ids: &Ids<'_>, nodes: Range<usize>) {
 ///
 /// Where there is no such row: kernels read at these offsets without a further look.
 #[inline(always)]
-fn copy_offsets(ids: &Ids<'_>, nodes: Range<usize>, stride: u32, rows: usize, to: &mut Vec<u32>) {
-    let room = nodes.len() + TOGETHER;
-    to.resize(to.len().max(room), 0);
-    let (to, behind) = to.split_at_mut(nodes.len());
+fn copy_offsets(ids: &Ids<'_>, nodes: Range<usize>, stride: u32, rows: usize, to: &mut Lines) {
+    let (to, behind) = to.at_least::<u32>(nodes.len() + TOGETHER).split_at_mut(nodes.len());
     let mut largest = 0;
     match ids {
         Ids::U16 { base, ids } => {
