@@ -158,8 +158,9 @@ impl<V: Vector, N: Number> Pass<'_, V, N> {
                 self.fibre::<PLAIN>(columns, fibre, from, end);
                 from = end;
             }
-            for fibre in ends.len()..ends.len().next_multiple_of(TOGETHER) {
-                self.sums.set(fibre, V::splat(0.0));
+            // Nothing behind the last, up to a multiple of four: no branch that depends on how many.
+            for behind in 0..TOGETHER - 1 {
+                self.sums.set(ends.len() + behind, V::splat(0.0));
             }
             for n in (0..ends.len()).step_by(TOGETHER) {
                 let at1 = four_from(columns.offsets1, first + n);
@@ -167,7 +168,7 @@ impl<V: Vector, N: Number> Pass<'_, V, N> {
                 // SAFETY: see above.
                 unsafe {
                     let cv = combine_four::<V>(self.transposed, r2, sums);
-                    for k in 0..TOGETHER.min(ends.len() - n) {
+                    for k in 0..TOGETHER {
                         self.d1.add::<V>(at1[k], N::ONE, N::row(cv[k]));
                     }
                     let ev = [V::load(sums[0]), V::load(sums[1]), V::load(sums[2]), V::load(sums[3])];

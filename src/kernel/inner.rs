@@ -71,6 +71,9 @@ impl Padded {
     /// Adds to a row-major matrix.
     #[inline(always)]
     pub(super) fn add_to(&self, dense: &mut [f64], [rows, columns]: [usize; 2]) {
+        if let (4, 4, Ok(dense)) = (rows, columns, <&mut [f64; 16]>::try_from(&mut *dense)) {
+            return (0..4).for_each(|a| (0..4).for_each(|b| dense[4 * a + b] += self.0[a][b]));
+        }
         for a in 0..rows {
             for (dense, number) in dense[a * columns..][..columns].iter_mut().zip(&self.0[a]) {
                 *dense += *number;
@@ -84,14 +87,14 @@ impl Padded {
 /// for its product when the processor has guessed the end of this one wrongly.
 pub(super) const FIBRES: usize = 16;
 
-/// A vector for each of [`FIBRES`] fibres.
+/// A vector for each of [`FIBRES`] fibres, and room behind them to fill up the last four.
 #[derive(Debug)]
 #[repr(align(64))]
-pub(super) struct PerFibre(pub(super) [[f64; MAX_RANK]; FIBRES]);
+pub(super) struct PerFibre(pub(super) [[f64; MAX_RANK]; FIBRES + TOGETHER]);
 
 impl Default for PerFibre {
     fn default() -> Self {
-        PerFibre([[0.0; MAX_RANK]; FIBRES])
+        PerFibre([[0.0; MAX_RANK]; FIBRES + TOGETHER])
     }
 }
 
