@@ -95,6 +95,33 @@ fn interrupted_anywhere_a_plan_goes_on_to_the_same_bits() {
     assert!(json(&folder, "verify parts")["ok"].as_bool().unwrap());
 }
 
+/// Interrupted after every iteration of a rival's, while the best way to grow so far waits for the verdict.
+#[test]
+fn interrupted_while_ways_to_grow_compete_a_plan_goes_on_to_the_same_bits() {
+    let folder = tempfile::tempdir().unwrap();
+    ratings(&folder);
+    let whole = json(&folder, "complete r -o whole --rank 8 --threads 2");
+    let expected = result(&folder, "whole");
+    let tried = whole["tried"].as_array().unwrap();
+    // Freed weeks have helped, more of both others has helped less, and only then the weeks are kept.
+    let rival = (0..tried.len()).find(|&at| tried[at]["helped"] == true && tried[at]["kept"] == false);
+    let rival = rival.expect("ways to grow compete");
+    assert_eq!(tried[rival - 1]["change"], serde_json::json!({"free": 2}));
+    assert_eq!(tried[rival - 1]["kept"], true);
+    let iterations =
+        |upto: usize| tried[..upto].iter().map(|t| t["iterations"].as_u64().unwrap()).sum::<u64>();
+    let (first, last) = (iterations(rival), iterations(rival + 1));
+    assert!(last > first + 5, "{tried:?}");
+    json(&folder, &format!("complete r -o parts --rank 8 --threads 1 --max-iterations {first}"));
+    for iteration in first + 1..=last + 1 {
+        let threads = iteration % 3 + 1;
+        json(&folder, &format!("resume parts --max-iterations {iteration} --threads {threads}"));
+    }
+    let done = json(&folder, "resume parts --max-iterations 250");
+    assert_eq!(done["tried"], whole["tried"]);
+    assert!(result(&folder, "parts") == expected);
+}
+
 #[test]
 fn low_rank_data_without_noise_are_recognised() {
     let folder = tempfile::tempdir().unwrap();

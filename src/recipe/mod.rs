@@ -4,7 +4,9 @@
 //! | question | where |
 //! |---|---|
 //! | what did the user ask for, what is left to decide? | [`Recipe`] |
-//! | what is tried next, and did it help? | [`Plan`], a state machine that goes into checkpoints |
+//! | did it help, and which of several helped most? | [`Plan`], a state machine that goes into checkpoints |
+//! | what can be tried next? | `moves` |
+//! | what does a trial start from? | `stages` |
 //! | what do counts and biases say before the first iteration? | `prepare` |
 //! | what does a model of higher rank start from? | `grow` |
 //! | can the rows of the best model be better ones? | `refine` |
@@ -14,21 +16,26 @@
 //! the user: where that explains the validation entries far better than biases do, the data are
 //! low-rank as they are, and it stays. Otherwise a small model with biases, coordinates smoothed by
 //! counts and a nuclear penalty is fitted, and then changed as long as validation improves: less or
-//! more penalty, another mode freed, a higher rank. What does not help is taken back. When nothing is left
-//! to try, or the iterations are used up, the rows of the best model are fitted to their own entries
+//! more penalty, or, of the modes that could be freed or get a higher rank, the one that helps most. What does
+//! not help is taken back. When nothing is left to try, or the iterations are used up, the rows of the best
+//! model are fitted to their own entries
 //! ([`rows_fit`](crate::objective::rows_fit)), if that helps.
 
 mod fitted;
 mod grow;
+mod moves;
 mod plan;
 mod prepare;
 mod refine;
 mod settings;
+mod stages;
 mod tell;
+#[cfg(test)]
+mod tests;
 mod trainer;
 
 pub use fitted::{Fitted, fitted};
-pub use plan::{Move, Plan, Stage, Tried};
+pub use plan::{Leader, Move, Next, Plan, Stage, Tried};
 pub use refine::Refined;
 pub use settings::{BiasChoice, PenaltyChoice, Recipe, auto_rank, rating_range};
 pub use trainer::{Extra, Setup, Trainer};

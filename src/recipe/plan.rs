@@ -56,8 +56,30 @@ pub struct Tried {
     pub iterations: usize,
     /// Its best validation MSE.
     pub validation_mse: f64,
-    /// Whether it was kept.
+    /// Whether it was better than what it started from.
+    #[serde(default)]
+    pub helped: bool,
+    /// Whether it was kept: of several ways to grow, the one that helped most.
     pub kept: bool,
+}
+
+/// Of the ways to grow from the accepted stage, the one that has helped most so far. Its point and biases
+/// are those of the best model, which need not be kept twice.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Leader {
+    /// Where it stands in what was tried.
+    pub tried: usize,
+    /// The best validation MSE after each of its iterations.
+    pub course: Vec<f64>,
+}
+
+/// What follows the end of a stage.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Next {
+    /// Where that stands in what was tried that trials start from now; none where that stays what it was.
+    pub accepted: Option<usize>,
+    /// What is tried; none where nothing is left.
+    pub trial: Option<(Stage, Move)>,
 }
 
 /// The plan of a run: the stage it is in, and all that it has found out.
@@ -73,6 +95,12 @@ pub struct Plan {
     pub best: Option<(f64, usize)>,
     /// The newest costs of the stage.
     pub costs: Vec<f64>,
+    /// The best validation MSE after each iteration of the stage.
+    #[serde(default)]
+    pub course: Vec<f64>,
+    /// The best way to grow so far, while others are tried.
+    #[serde(default)]
+    pub leader: Option<Leader>,
     /// The stage that trials start from, and its validation MSE.
     pub accepted: Option<(Stage, f64)>,
     /// What was tried and did not help since the accepted stage's structure last changed.
@@ -89,25 +117,42 @@ pub struct Plan {
     pub done: bool,
 }
 
-/// The penalty changes by this factor.
-const LADDER: f64 = 1.4;
-/// A higher rank or another free mode must lower the validation MSE by this share: less is noise.
-pub const WORTH: f64 = 2e-4;
+/// A change must lower the validation MSE by this share: less is noise.
+const WORTH: f64 = 2e-4;
 /// The plain method stays where its error is at most this share of that of biases alone.
 const LOW_RANK: f64 = 0.25;
 /// The plain method is given up where after this many iterations its error is still above this
 /// share of that of biases alone: exactly low-rank data are far below it by then.
 const PROBE: usize = 20;
 const PROMISING: f64 = 0.5;
-/// Ranks that a small model begins with.
-const FIRST_RANK: usize = 4;
+/// Ranks that a small model begins with, and a mode that is set free.
+pub(super) const FIRST_RANK: usize = 4;
 /// A stage ends when validation has not improved for this many iterations and the cost hardly
-/// falls any more, or after twice as many in any case.
+/// falls any more, or after twice as many in any case: growth has these, because new directions may take long
+/// to turn.
 const STAGE_PATIENCE: usize = 5;
 /// The cost hardly falls any more when it has fallen by less than this share meanwhile.
 const SETTLED: f64 = 1e-3;
+/// Another penalty is given up after this many iterations that are no better than before.
+const GLANCE: usize = 3;
+/// A way to grow is given up where it is behind the best one so far at the same age, from this one on:
+/// new directions take a few iterations to turn.
+const RACE: usize = 8;
 /// The share by which validation must improve to count within a stage.
 pub(super) const STAGE_GAIN: f64 = 5e-5;
+
+impl Move {
+    /// Whether it makes the model larger.
+    pub(super) fn grows(&self) -> bool {
+        matches!(self, Move::Free(_) | Move::Grow(_) | Move::GrowStronger(_))
+    }
+
+    /// Whether two compete: the same with more penalty has its turn where nothing helps alone.
+    fn rivals(&self, other: &Move) -> bool {
+        let stronger = |change: &Move| matches!(change, Move::GrowStronger(_));
+        self.grows() && other.grows() && stronger(self) == stronger(other)
+    }
+}
 
 impl Plan {
     /// A plan that begins with the plain method at these ranks.
@@ -125,6 +170,8 @@ impl Plan {
             began: 0,
             best: None,
             costs: Vec::new(),
+            course: Vec::new(),
+            leader: None,
             accepted: None,
             failed: Vec::new(),
             tried: Vec::new(),
@@ -154,6 +201,14 @@ impl Plan {
         Stage { ranks, held, smoothed: true, bias, lambda, kind }
     }
 
+    /// Begins a stage.
+    pub fn enter(&mut self, stage: Stage, change: Move, iteration: usize) {
+        (self.stage, self.change, self.began) = (stage, change, iteration);
+        self.best = None;
+        self.costs.clear();
+        self.course.clear();
+    }
+
     /// Takes note of an iteration.
     pub fn observe(&mut self, iteration: usize, cost: f64, validation_mse: Option<f64>) {
         if self.costs.len() > STAGE_PATIENCE {
@@ -170,6 +225,7 @@ impl Plan {
             }
             _ => self.best = Some((mse, iteration)),
         }
+        self.course.extend(self.best.map(|(best, _)| best));
     }
 
     /// Whether the present stage has ended. The plain one ends by the user's patience, and so does
@@ -187,133 +243,86 @@ impl Plan {
             (Some(first), Some(last)) => self.costs.len() > STAGE_PATIENCE && first - last < SETTLED * last,
             _ => false,
         };
-        stuck || settled && stale(STAGE_PATIENCE) || stale(patience.max(2 * STAGE_PATIENCE))
+        let short = if self.change.grows() { 2 * STAGE_PATIENCE } else { STAGE_PATIENCE };
+        stuck || self.is_behind() || settled && stale(short) || stale(patience.max(2 * STAGE_PATIENCE))
     }
 
-    /// Ends the stage: whether it helped, and what comes next. `None` where nothing does.
-    pub fn next(
-        &mut self,
-        iteration: usize,
-        recipe: &Recipe,
-        bias: BiasChoice,
-        bound: &[usize],
-    ) -> Option<(Stage, Move)> {
+    /// Whether the stage has shown by now that it will not be kept: another penalty at first sight, because
+    /// it starts from what it has to be better than, and a way to grow by the course of the best one so far.
+    fn is_behind(&self) -> bool {
+        let (age, Some(&mse)) = (self.course.len(), self.course.last()) else { return false };
+        if matches!(self.change, Move::Weaker | Move::Stronger) {
+            return age >= GLANCE && self.accepted.as_ref().is_some_and(|(_, before)| mse >= *before);
+        }
+        let Some(leader) = self.leader.as_ref().filter(|_| self.change.grows()) else { return false };
+        let theirs = leader.course.get(age - 1).or(leader.course.last());
+        age >= RACE && theirs.is_some_and(|theirs| mse > *theirs)
+    }
+
+    /// Ends the stage: whether it helped, and what comes next.
+    pub fn next(&mut self, iteration: usize, recipe: &Recipe, bias: BiasChoice, bound: &[usize]) -> Next {
         let mse = self.best.map_or(f64::MAX, |(mse, _)| mse);
-        let before = self.accepted.as_ref().map(|(_, mse)| *mse);
-        let share = match self.change {
-            Move::Free(_) | Move::Grow(_) | Move::GrowStronger(_) => 1.0 - WORTH,
-            _ => 1.0,
-        };
-        let kept = self.change != Move::Plain && before.is_none_or(|before| mse < before * share);
+        let is_better = |before: &(Stage, f64)| mse < before.1 * (1.0 - WORTH);
+        let helped = self.change != Move::Plain && self.accepted.as_ref().is_none_or(is_better);
+        let is_best = self.tried.iter().all(|tried| mse < tried.validation_mse);
         self.tried.push(Tried {
             change: self.change.clone(),
             stage: self.stage.clone(),
             iterations: iteration - self.began,
             validation_mse: mse,
-            kept,
+            helped,
+            kept: false,
         });
         if self.change == Move::Plain {
             let low_rank = self.biases_mse.is_some_and(|biases| mse <= LOW_RANK * biases);
-            if recipe.is_plain() || low_rank {
-                self.done = true;
-                return None;
-            }
-            return Some((self.begin(recipe, bias, bound), Move::Begin));
+            self.done = recipe.is_plain() || low_rank;
+            let trial = (!self.done).then(|| (self.begin(recipe, bias, bound), Move::Begin));
+            return Next { accepted: None, trial };
         }
-        if kept {
-            self.accepted = Some((self.stage.clone(), mse));
-            match self.change {
-                // What did not help a smaller model may help a larger one.
-                Move::Free(_) | Move::Grow(_) | Move::GrowStronger(_) => self.failed.clear(),
-                // There is no way back up the ladder to where it came from.
-                Move::Weaker => self.failed.push(Move::Stronger),
-                Move::Stronger => self.failed.push(Move::Weaker),
-                _ => {}
-            }
-        } else {
+        let this = self.tried.len() - 1;
+        let mut accepted = None;
+        if !helped || self.change.grows() {
             self.failed.push(self.change.clone());
         }
-        let next = self.propose(recipe, bound);
-        self.done = next.is_none();
-        next
+        if helped && self.change.grows() && is_best {
+            self.leader = Some(Leader { tried: this, course: std::mem::take(&mut self.course) });
+        } else if helped && self.leader.is_none() {
+            // Also a way to grow that is behind the plain method: its model would be lost while others are
+            // tried.
+            accepted = Some(this);
+        }
+        let mut trial = self.propose(recipe, bound);
+        if let Some(leader) = &self.leader {
+            let change = &self.tried[leader.tried].change;
+            if !trial.as_ref().is_some_and(|(_, next)| next.rivals(change)) {
+                accepted = Some(leader.tried);
+                self.leader = None;
+            }
+        }
+        if let Some(accepted) = accepted {
+            self.accept(accepted);
+            trial = self.propose(recipe, bound);
+        }
+        self.done = trial.is_none();
+        Next { accepted, trial }
     }
 
-    fn has_tried(&self, change: &Move) -> bool {
+    /// Makes a stage the one that trials start from.
+    fn accept(&mut self, index: usize) {
+        let tried = &mut self.tried[index];
+        tried.kept = true;
+        self.accepted = Some((tried.stage.clone(), tried.validation_mse));
+        match tried.change {
+            // What did not help a smaller model, or helped less, may help a larger one.
+            Move::Free(_) | Move::Grow(_) | Move::GrowStronger(_) => self.failed.clear(),
+            // There is no way back up the ladder to where it came from.
+            Move::Weaker => self.failed.push(Move::Stronger),
+            Move::Stronger => self.failed.push(Move::Weaker),
+            _ => {}
+        }
+    }
+
+    pub(super) fn has_tried(&self, change: &Move) -> bool {
         self.tried.iter().any(|tried| tried.change == *change)
     }
-
-    /// The first change of the accepted stage that has not failed yet.
-    fn propose(&self, recipe: &Recipe, bound: &[usize]) -> Option<(Stage, Move)> {
-        let (stage, _) = self.accepted.as_ref()?;
-        let fresh = |change: &Move| !self.failed.contains(change);
-        let mut moves = Vec::new();
-        if recipe.penalty == PenaltyChoice::Auto {
-            if recipe.penalty_kind.is_none()
-                && stage.kind == PenaltyKind::Nuclear
-                && !self.has_tried(&Move::Log)
-            {
-                moves.push(Move::Log);
-            }
-            moves.extend([Move::Weaker, Move::Stronger]);
-        }
-        if recipe.grow {
-            moves
-                .extend((0..bound.len()).filter(|&mode| stage.held[mode] && bound[mode] > 1).map(Move::Free));
-            let growths = growths(stage, bound);
-            moves.extend(growths.iter().cloned().map(Move::Grow));
-            if recipe.penalty == PenaltyChoice::Auto {
-                moves.extend(growths.into_iter().map(Move::GrowStronger));
-            }
-        }
-        moves.into_iter().filter(fresh).find_map(|change| {
-            let mut stage = stage.clone();
-            match &change {
-                Move::Log => stage.kind = PenaltyKind::Log,
-                Move::Weaker => stage.lambda /= LADDER,
-                Move::Stronger => stage.lambda *= LADDER,
-                Move::Free(mode) => {
-                    stage.held[*mode] = false;
-                    stage.ranks[*mode] = 2.min(bound[*mode]);
-                }
-                Move::Grow(modes) | Move::GrowStronger(modes) => {
-                    if matches!(change, Move::GrowStronger(_)) {
-                        stage.lambda *= LADDER;
-                    }
-                    modes.iter().for_each(|&mode| stage.ranks[mode] = grown(stage.ranks[mode], bound[mode]));
-                }
-                Move::Plain | Move::Begin | Move::Rows => return None,
-            }
-            possible(&stage.ranks).then_some((stage, change))
-        })
-    }
-}
-
-/// Half as much again at small ranks, doubled at larger ones.
-fn grown(rank: usize, bound: usize) -> usize {
-    (if rank < 4 { rank + 1 } else { 2 * rank }).min(bound)
-}
-
-/// The free modes with room to grow: those with the largest rank together, because neither can
-/// grow alone past the product of the others, and every other on its own.
-fn growths(stage: &Stage, bound: &[usize]) -> Vec<Vec<usize>> {
-    let room = |mode: usize| !stage.held[mode] && stage.ranks[mode] < bound[mode];
-    let most = stage.ranks.iter().copied().max().unwrap_or(1);
-    let together: Vec<usize> =
-        (0..bound.len()).filter(|&mode| room(mode) && stage.ranks[mode] == most).collect();
-    let mut moves: Vec<Vec<usize>> = (0..bound.len())
-        .filter(|&mode| room(mode) && stage.ranks[mode] < most)
-        .map(|mode| vec![mode])
-        .collect();
-    if !together.is_empty() {
-        moves.push(together);
-    }
-    moves
-}
-
-/// No rank above the product of the others.
-fn possible(ranks: &[usize]) -> bool {
-    let product = |but: usize| -> usize {
-        ranks.iter().enumerate().filter(|(mode, _)| *mode != but).map(|(_, rank)| rank).product()
-    };
-    ranks.iter().enumerate().all(|(mode, &rank)| rank <= product(mode))
 }

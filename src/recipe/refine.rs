@@ -83,6 +83,7 @@ impl Trainer {
             stage,
             iterations: sweeps,
             validation_mse: best.as_ref().map_or(last, |best| best.1),
+            helped: best.is_some(),
             kept: best.is_some(),
         };
         self.control.say(tried.to_string());

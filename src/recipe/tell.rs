@@ -3,9 +3,10 @@
 use super::plan::{Move, Tried};
 use std::fmt;
 
-impl fmt::Display for Tried {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let what = match &self.change {
+impl Tried {
+    /// What was changed.
+    pub fn what(&self) -> String {
+        match &self.change {
             Move::Plain => "the plain method".into(),
             Move::Begin => "a first model with biases and penalty".into(),
             Move::Log => "less penalty on what is strong".into(),
@@ -18,17 +19,24 @@ impl fmt::Display for Tried {
                 let more = if matches!(self.change, Move::Grow(_)) { "" } else { " with more penalty" };
                 format!("a higher rank of mode {}{more}", modes.join(" and "))
             }
-        };
+        }
+    }
+}
+
+impl fmt::Display for Tried {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ranks: Vec<String> = self.stage.ranks.iter().map(usize::to_string).collect();
-        let verdict = match (&self.change, self.kept) {
-            (Move::Plain, _) => "to compare with",
-            (_, true) => "kept",
-            (_, false) => "taken back",
+        let verdict = match (&self.change, self.kept, self.helped) {
+            (Move::Plain, ..) => "to compare with",
+            (_, true, _) => "kept",
+            (_, false, true) => "helps",
+            (_, false, false) => "taken back",
         };
         let steps = if self.change == Move::Rows { "sweeps" } else { "iterations" };
         write!(
             f,
-            "tried {what}: rank {}, penalty {:.4}, {} {steps}, validation MSE {:.6}: {verdict}",
+            "tried {}: rank {}, penalty {:.4}, {} {steps}, validation MSE {:.6}: {verdict}",
+            self.what(),
             ranks.join(","),
             self.stage.lambda,
             self.iterations,

@@ -1,7 +1,6 @@
 //! Moves solver, biases and plan on together, an iteration at a time.
 
 use super::fitted::{Fitted, fitted};
-use super::grow::{self, enlarge, first_columns, seed_point};
 use super::plan::{Move, Plan, Stage};
 use super::prepare::{empty_state, prepare};
 use super::settings::{BiasChoice, Recipe};
@@ -10,14 +9,12 @@ use crate::error::{Error, Result};
 use crate::manifold::{Point, orthonormalize};
 use crate::model::{Biases, Model};
 use crate::objective::bias_fit::{self, Counts, Damping};
-use crate::objective::{Coordinates, Penalty, RefinementRoom, Regularised};
+use crate::objective::{Coordinates, RefinementRoom, Regularised};
 use crate::shard::Dataset;
-use crate::solver::{Algorithm, Beta, Options, Solver, State, Stochastic, StoppedBy};
+use crate::solver::{Algorithm, Options, Solver, State, Stochastic, StoppedBy};
 
 /// Biases are fitted anew after this many iterations.
 const REFIT_EVERY: usize = 4;
-/// The nuclear norm's smoothing, beside the variance of the values.
-const SMOOTHING: f64 = 1e-8;
 
 /// What a run depends on beside the solver's state; it goes into checkpoints.
 #[derive(Debug, Clone, PartialEq)]
@@ -59,15 +56,15 @@ pub struct Trainer {
     /// The data.
     pub objective: Regularised,
     pub(super) solver: Solver,
-    plain_solver: bool,
+    pub(super) plain_solver: bool,
     pub(super) make_solver: Box<dyn Fn(Options) -> Solver + Send>,
     pub(super) options: Options,
     pub(super) recipe: Recipe,
     pub(super) dims: Vec<usize>,
-    bound: Vec<usize>,
-    seed: u64,
+    pub(super) bound: Vec<usize>,
+    pub(super) seed: u64,
     /// The variance of the train values.
-    variance: f64,
+    pub(super) variance: f64,
     pub(super) counts: Option<Counts>,
     pub(super) coordinates: Option<Coordinates>,
     pub(super) refinement_room: RefinementRoom,
@@ -326,103 +323,6 @@ impl Trainer {
         let biases = biases.clone();
         self.objective.data.set_biases(Some(biases));
         self.solver.refresh(&mut self.state, &mut self.objective)
-    }
-
-    /// Ends a stage and begins the next, where there is one.
-    fn next_stage(&mut self) -> Result<()> {
-        let iteration = self.state.last.iteration;
-        let plan = &mut self.extra.plan;
-        let next = plan.next(iteration, &self.recipe, self.extra.bias, &self.bound);
-        if let Some(tried) = plan.tried.last() {
-            self.control.say(tried.to_string());
-            if tried.kept {
-                self.extra.accepted = Some((self.state.point.clone(), self.extra.biases.clone()));
-            }
-        }
-        if let Some((stage, change)) = next {
-            self.enter(stage, change)?;
-        }
-        Ok(())
-    }
-
-    /// Begins a stage from what was accepted last.
-    fn enter(&mut self, stage: Stage, change: Move) -> Result<()> {
-        let (iteration, passes) = (self.state.last.iteration, self.state.last.passes);
-        let mut made = 0;
-        let accepted = self.extra.accepted.clone();
-        if let Some((_, biases)) = &accepted {
-            self.extra.biases.clone_from(biases);
-        }
-        self.adopt(&stage);
-        let Some(coordinates) = self.coordinates.take() else { return Ok(()) };
-        let point = match accepted {
-            Some((point, _)) if point.ranks() == stage.ranks => Ok(point),
-            accepted => {
-                made = grow::PASSES;
-                let (from, keep) = match accepted {
-                    Some((point, _)) => {
-                        let keep = point.ranks().to_vec();
-                        (point, keep)
-                    }
-                    None => {
-                        let point = seed_point(self.objective.data.team(), &self.dims, &coordinates);
-                        (point, first_columns(self.extra.plan.main, &stage.ranks))
-                    }
-                };
-                let seed = self.seed.wrapping_add(iteration as u64);
-                let spread = self.variance.sqrt();
-                enlarge(&mut self.objective, &coordinates, &from, &keep, &stage.ranks, spread, seed)
-            }
-        };
-        self.coordinates = Some(coordinates);
-        let best = self.state.best.take();
-        let (first, guards) = (self.state.first_gradient_norm, self.state.guards);
-        self.state = self.solver.start(&mut self.objective, point?)?;
-        // The start of a stage has no iteration of its own, and is no model to keep, but for the first.
-        self.state.best = best.or_else(|| self.state.best.take());
-        self.state.last.iteration = iteration;
-        self.state.last.passes = passes + made + 1;
-        self.state.first_gradient_norm = first;
-        self.state.guards += guards;
-        let plan = &mut self.extra.plan;
-        plan.began = iteration;
-        plan.best = None;
-        plan.costs.clear();
-        plan.stage = stage;
-        plan.change = change;
-        Ok(())
-    }
-
-    /// Sets the objective and the solver up for a stage.
-    fn adopt(&mut self, stage: &Stage) {
-        self.objective.held.clone_from(&stage.held);
-        if !stage.held.contains(&true) {
-            self.objective.held.clear();
-        }
-        self.objective.coordinates = if stage.smoothed { self.coordinates.clone() } else { None };
-        self.objective.penalty =
-            Penalty { kind: stage.kind, lambda: stage.lambda, smoothing: SMOOTHING * self.variance };
-        let biases = if stage.bias == BiasChoice::None { None } else { self.extra.biases.clone() };
-        self.objective.data.set_biases(biases);
-        self.objective.data.set_ranks(&self.dims, &stage.ranks);
-        if stage.smoothed == self.plain_solver {
-            let mut options = self.options;
-            if stage.smoothed && options.beta == Beta::HestenesStiefel {
-                options.beta = Beta::HestenesStiefelDaiYuan;
-            }
-            self.solver = (self.make_solver)(options);
-            self.plain_solver = !stage.smoothed;
-        }
-    }
-
-    /// Keeps what belongs to the best model, where the newest iterate is that.
-    fn note_best(&mut self) {
-        let newest = self.state.last.iteration;
-        if self.state.best.as_ref().is_some_and(|best| best.iteration == newest) {
-            let stage = &self.extra.plan.stage;
-            let biases = if stage.bias == BiasChoice::None { None } else { self.extra.biases.clone() };
-            self.extra.best = Some((stage.clone(), biases));
-        }
     }
 
     /// The model so far, in its own factors: the best by validation, or the last.
