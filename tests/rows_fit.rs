@@ -5,7 +5,6 @@ mod common;
 use common::run;
 use serde_json::Value;
 use std::path::Path;
-use tenfill::Dataset;
 use tenfill::budget::Budget;
 use tenfill::kernel::Precision;
 use tenfill::manifold::{Distribution, Point, random_point};
@@ -15,6 +14,7 @@ use tenfill::objective::{Streamed, bias_fit};
 use tenfill::reduce::Team;
 use tenfill::shard::Split;
 use tenfill::stream::Access;
+use tenfill::{Dataset, Model};
 
 /// Entries with their weights, and the same as a dataset.
 fn data(folder: &Path, dims: &[u32], weighted: bool) -> (Dataset, Vec<(Vec<u32>, f64, f64)>) {
@@ -89,6 +89,26 @@ struct Naive<'a> {
     rows: [Vec<Row>; 2],
     priors: [(Vec<f64>, Matrix); 2],
     noise: f64,
+    /// Values beyond these say only that.
+    thresholds: Option<(f64, f64)>,
+}
+
+/// Mean and variance of a normal distribution cut off on one side, by Simpson's rule.
+fn cut(mu: f64, variance: f64, threshold: f64, above: bool) -> (f64, f64) {
+    let (s, side) = (variance.sqrt(), if above { 1.0 } else { -1.0 });
+    // How far beyond the threshold, in standard deviations; the farther away it is, the faster that falls.
+    let away = side * (threshold - mu) / s;
+    let to = (40.0 / away.max(1.0)).min(14.0 + (-away).max(0.0));
+    let (n, mut sums) = (8000, [0.0; 3]);
+    let nearest = away.max(0.0);
+    for k in 0..=n {
+        let x = to * f64::from(k) / f64::from(n);
+        let rule = if k == 0 || k == n { 1.0 } else { f64::from(2 + 2 * (k % 2)) };
+        let weight = rule * (-0.5 * ((away + x).powi(2) - nearest.powi(2))).exp();
+        (0..3).for_each(|power| sums[power] += weight * x.powi(power as i32));
+    }
+    let mean = sums[1] / sums[0];
+    (threshold + side * s * mean, variance * (sums[2] / sums[0] - mean * mean))
 }
 
 impl Naive<'_> {
@@ -121,7 +141,17 @@ impl Naive<'_> {
             let weight = weight / mean_weight;
             let c = self.matrix(index, own, other);
             let Row { mean, covariance } = &self.rows[1 - which][index[other] as usize];
-            let mut t = *value;
+            let (mut t, mut doubt) = (*value, 0.0);
+            if let Some((below, above)) = self.thresholds.filter(|(a, b)| value <= a || value >= b) {
+                let at: Vec<usize> = index.iter().map(|&i| i as usize).collect();
+                let biases = self.biases.as_ref();
+                let biases = biases.map_or(0.0, |b| {
+                    b.mean + at.iter().zip(&b.modes).map(|(&i, biases)| biases[i]).sum::<f64>()
+                });
+                let mu = biases + self.point.value_at(&at);
+                let is_above = *value >= above;
+                (t, doubt) = cut(mu, self.noise, if is_above { above } else { below }, is_above);
+            }
             if let Some(biases) = &self.biases {
                 t -= biases.mean;
                 for (mode, &i) in index.iter().enumerate().filter(|(mode, _)| *mode != own) {
@@ -149,7 +179,7 @@ impl Naive<'_> {
                     }
                 }
             }
-            *squares += weight * (t * t + if biased { covariance[n][n] } else { 0.0 });
+            *squares += weight * (t * t + doubt + if biased { covariance[n][n] } else { 0.0 });
             *total += weight;
         }
         let (prior_mean, prior) = &self.priors[which];
@@ -226,6 +256,9 @@ fn start(
 /// Dimensions, ranks, the two modes, and whether there are biases and weights.
 type Case<'a> = (&'a [u32], &'a [usize], [usize; 2], bool, bool);
 
+/// Without thresholds, with some that many values are beyond, and with one that none is.
+const THRESHOLDS: [Option<(f64, f64)>; 3] = [None, Some((0.6, 3.1)), Some((-1.0, 3.5))];
+
 #[test]
 fn sweeps_are_those_of_the_formula() {
     let cases: [Case<'_>; 5] = [
@@ -236,7 +269,9 @@ fn sweeps_are_those_of_the_formula() {
         (&[9, 12, 300], &[2, 2, 3], [0, 1], false, false),
         (&[8, 30, 5, 20], &[2, 3, 2, 2], [1, 3], true, true),
     ];
-    for (dims, ranks, main, biased, weighted) in cases {
+    for ((dims, ranks, main, biased, weighted), thresholds) in
+        cases.into_iter().flat_map(|case| THRESHOLDS.map(|thresholds| (case, thresholds)))
+    {
         let folder = common::folder();
         let (dataset, entries) = data(folder.path(), dims, weighted);
         let budget = Budget::new(1 << 30).unwrap();
@@ -273,6 +308,7 @@ fn sweeps_are_those_of_the_formula() {
             rows: [first, second],
             priors: [first_prior, second_prior],
             noise: 1.3,
+            thresholds,
         };
         let order = streamed.mode_order();
         let sweep = |room: u64, threads: usize| {
@@ -281,6 +317,7 @@ fn sweeps_are_those_of_the_formula() {
             let passes = pool.install(|| {
                 let (team, known) = (Team::alone(), biases.as_ref());
                 let mut fit = RowsFit::new(team, order, &counts, main, &point, known, 1.3, room).unwrap();
+                thresholds.into_iter().for_each(|thresholds| fit.censor(thresholds));
                 let mut sweep = || {
                     let (train, exchange) = (streamed.train(), streamed.exchange());
                     fit.sweep(train, exchange, &mut point, &mut biases).unwrap().unwrap()
@@ -322,12 +359,17 @@ fn rows_get_better_or_are_left_alone() {
     let without = line(place, "complete r -o without --rank 4,4,2 --no-refine");
     let with = line(place, "complete r -o with --rank 4,4,2");
     let number = |line: &Value, field: &str| line[field].as_f64().unwrap();
-    let last = |line: &Value| line["tried"].as_array().unwrap().last().unwrap().clone();
-    assert_eq!(last(&with)["change"], "rows");
-    assert_ne!(last(&without)["change"], "rows");
+    let tried = |line: &Value| line["tried"].as_array().unwrap().clone();
+    let changes = |line: &Value| tried(line).iter().map(|tried| tried["change"].clone()).collect::<Vec<_>>();
+    // The rows, and then the same with values at the ends for what they may stand for.
+    let last = |line: &Value| tried(line).split_off(tried(line).len() - 2);
+    assert!(changes(&with).ends_with(&["rows".into(), "ends".into()]));
+    assert!(!changes(&without).contains(&"rows".into()) && !changes(&without).contains(&"ends".into()));
     assert_eq!(without["iterations"], with["iterations"]);
     assert!(number(&with, "passes") > number(&without, "passes"));
-    assert_eq!(last(&with)["kept"], true);
+    let [rows, ends] = <[Value; 2]>::try_from(last(&with)).unwrap();
+    assert!(rows["kept"] == true && ends["kept"] == true);
+    assert!(number(&ends, "validation_mse") < number(&rows, "validation_mse"));
     assert!(number(&with, "validation_mse") < number(&without, "validation_mse"));
     // What is told is what is in the model.
     let scored = line(place, "evaluate with --on validation");
@@ -337,7 +379,19 @@ fn rows_get_better_or_are_left_alone() {
     // Asked for by name, it goes with fixed settings too; the paper's method has no such rows.
     let fixed =
         line(place, "complete r -o fixed --rank 3,3,1 --bias modes --penalty 0.05 --no-grow --refine");
-    assert_eq!(last(&fixed)["change"], "rows");
+    assert!(changes(&fixed).ends_with(&["rows".into(), "ends".into()]));
+    // Where nothing is clipped, a value is what it is.
+    let free = line(place, "complete r -o free --rank 4,4,2 --no-clip");
+    assert!(changes(&free).ends_with(&["rows".into()]));
+    assert_eq!(Model::read(&place.join("free")).unwrap().about.ends, None);
+    let ends = Model::read(&place.join("with")).unwrap().about.ends.unwrap();
+    // Half stars from half a star to five, made with noise of 0.78.
+    assert_eq!((ends.below, ends.above), (0.75, 4.75));
+    assert!((0.7..0.9).contains(&ends.noise), "{ends:?}");
+    // Any number of threads.
+    line(place, "complete r -o threads --rank 4,4,2 --threads 3");
+    let model = |run: &str| std::fs::read(place.join(run).join("model/model.bin")).unwrap();
+    assert!(model("threads") == model("with"));
     let plain = line(place, "complete r -o plain --rank 3,3,1 --bias none --penalty 0 --no-grow");
     assert_eq!(plain["tried"].as_array().unwrap().len(), 0);
     // A run that has ended comes to the same model again.

@@ -30,7 +30,9 @@ pub(super) struct RecipeArguments {
     #[arg(long)]
     no_grow: bool,
     /// When the search has ended, fit every row of the two main modes to its own entries, with what is
-    /// uncertain about the other rows, as long as validation improves [default where validation decides]
+    /// uncertain about the other rows, as long as validation improves; where predictions are clipped,
+    /// also with values at the ends of the range for at least, or at most, that much [default where
+    /// validation decides]
     #[arg(long, overrides_with = "no_refine")]
     refine: bool,
     /// Leave the rows as the search has found them
@@ -118,6 +120,7 @@ impl RecipeArguments {
             (_, true) => None,
             _ => rating_range(manifest),
         };
+        recipe.ends = recipe.refine && recipe.range.is_some();
         recipe.check(manifest)?;
         Ok(recipe)
     }

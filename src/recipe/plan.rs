@@ -43,6 +43,8 @@ pub enum Move {
     GrowStronger(Vec<usize>),
     /// When the search has ended: every row of the two main modes fitted to its own entries.
     Rows,
+    /// The same, values at the ends of the range saying only that the latent one is not below, or above.
+    Ends,
 }
 
 /// A stage that has ended.
@@ -52,7 +54,7 @@ pub struct Tried {
     pub change: Move,
     /// What was fitted.
     pub stage: Stage,
-    /// Its iterations; of rows, the sweeps over them.
+    /// Its iterations; of rows and ends, the sweeps over rows.
     pub iterations: usize,
     /// Its best validation MSE.
     pub validation_mse: f64,
@@ -281,7 +283,7 @@ impl Plan {
                     }
                     modes.iter().for_each(|&mode| stage.ranks[mode] = grown(stage.ranks[mode], bound[mode]));
                 }
-                Move::Plain | Move::Begin | Move::Rows => return None,
+                Move::Plain | Move::Begin | Move::Rows | Move::Ends => return None,
             }
             possible(&stage.ranks).then_some((stage, change))
         })

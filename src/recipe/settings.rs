@@ -47,6 +47,10 @@ pub struct Recipe {
     /// in files from before there was a choice.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub refine: bool,
+    /// Whether values at the ends of the range may say only so much then, where validation says that it
+    /// helps. Not in files from before there was a choice.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub ends: bool,
     /// Where predictions are clipped.
     pub range: Option<(f64, f64)>,
 }
@@ -67,6 +71,7 @@ impl Recipe {
             penalty_kind: None,
             grow: false,
             refine: false,
+            ends: false,
             range: None,
         }
     }
@@ -83,6 +88,7 @@ impl Recipe {
             penalty: PenaltyChoice::Auto,
             grow: true,
             refine: true,
+            ends: range.is_some(),
             range,
             ..Recipe::plain()
         }

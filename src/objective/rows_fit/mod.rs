@@ -8,6 +8,10 @@
 //! independent of each other. Without that the rows of ids with few entries follow the noise, and the
 //! more so from sweep to sweep.
 //!
+//! Where values at the ends of their range say only so much ([`Ends`]), the latent values behind them are
+//! unknown, too, and independent of the rows in the same sense: the target of such an entry is the mean of
+//! its latent value given the present prediction, and its variance is part of the noise.
+//!
 //! A sweep fits the rows of one mode and then those of the other, and after each the mean and the
 //! covariance of its rows and the variance of the noise: nothing is left to choose. The model stays what
 //! it is, a Tucker tensor with biases; only its rows are better ones.
@@ -18,7 +22,7 @@ mod sums;
 use super::bias_fit::Counts;
 use crate::error::Result;
 use crate::manifold::Point;
-use crate::model::Biases;
+use crate::model::{Biases, Ends};
 use crate::reduce::{Exchange, Team};
 use crate::stream::Stream;
 use rayon::prelude::*;
@@ -55,6 +59,8 @@ pub struct RowsFit<'a> {
     known: [Known; 2],
     /// The variance of the noise.
     noise: f64,
+    /// Below and above which values say only that much.
+    thresholds: Option<(f64, f64)>,
     /// Memory for sums.
     room: u64,
 }
@@ -88,7 +94,17 @@ impl<'a> RowsFit<'a> {
         };
         let known = [known(main[0])?, known(main[1])?];
         let noise = if noise.is_finite() { noise.max(f64::MIN_POSITIVE) } else { return None };
-        Some(RowsFit { team, mode_order, counts, known, noise, room })
+        Some(RowsFit { team, mode_order, counts, known, noise, thresholds: None, room })
+    }
+
+    /// From now on a value of at most the first, or at least the second, says only that.
+    pub fn censor(&mut self, thresholds: (f64, f64)) {
+        self.thresholds = Some(thresholds);
+    }
+
+    /// What values at the ends say at present; `None` where they are what they are.
+    pub fn ends(&self) -> Option<Ends> {
+        self.thresholds.map(|(below, above)| Ends { below, above, noise: self.noise.sqrt() })
     }
 
     /// Fits the rows of both modes. Returns how many passes that took; `None` where a number is not
