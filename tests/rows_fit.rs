@@ -10,7 +10,7 @@ use tenfill::kernel::Precision;
 use tenfill::manifold::{Distribution, Point, random_point};
 use tenfill::model::Biases;
 use tenfill::objective::rows_fit::RowsFit;
-use tenfill::objective::{Streamed, bias_fit};
+use tenfill::objective::{Streamed, bias_fit, thresholds};
 use tenfill::reduce::Team;
 use tenfill::shard::Split;
 use tenfill::stream::Access;
@@ -85,9 +85,9 @@ struct Naive<'a> {
     entries: &'a [(Vec<u32>, f64, f64)],
     point: Point,
     biases: Option<Biases>,
-    main: [usize; 2],
-    rows: [Vec<Row>; 2],
-    priors: [(Vec<f64>, Matrix); 2],
+    /// By mode, as priors are.
+    rows: Vec<Vec<Row>>,
+    priors: Vec<(Vec<f64>, Matrix)>,
     noise: f64,
     /// Values beyond these say only that.
     thresholds: Option<(f64, f64)>,
@@ -130,8 +130,8 @@ impl Naive<'_> {
         out
     }
 
-    fn fit(&mut self, which: usize) {
-        let (own, other) = (self.main[which], self.main[1 - which]);
+    /// Rows of a mode, with what is uncertain about those of another.
+    fn fit(&mut self, own: usize, other: usize) {
         let (r, n) = (self.point.ranks()[own], self.point.ranks()[other]);
         let (biased, dim) = (self.biases.is_some(), self.point.factors[own].rows());
         let k = r + usize::from(biased);
@@ -140,7 +140,7 @@ impl Naive<'_> {
         for (index, value, weight) in self.entries {
             let weight = weight / mean_weight;
             let c = self.matrix(index, own, other);
-            let Row { mean, covariance } = &self.rows[1 - which][index[other] as usize];
+            let Row { mean, covariance } = &self.rows[other][index[other] as usize];
             let (mut t, mut doubt) = (*value, 0.0);
             if let Some((below, above)) = self.thresholds.filter(|(a, b)| value <= a || value >= b) {
                 let at: Vec<usize> = index.iter().map(|&i| i as usize).collect();
@@ -182,7 +182,7 @@ impl Naive<'_> {
             *squares += weight * (t * t + doubt + if biased { covariance[n][n] } else { 0.0 });
             *total += weight;
         }
-        let (prior_mean, prior) = &self.priors[which];
+        let (prior_mean, prior) = &self.priors[own];
         let precision = inverse(prior.clone());
         let (mut count, mut mean, mut second) = (0.0, vec![0.0; k], zeros(k));
         let (mut squares, mut weight) = (0.0, 0.0);
@@ -215,10 +215,10 @@ impl Naive<'_> {
             // Covariances are kept in single precision.
             let single = |row: Vec<f64>| row.into_iter().map(|x| f64::from(x as f32)).collect();
             let covariance = covariance.into_iter().map(single).collect();
-            self.rows[which][row] = Row { mean: x, covariance };
+            self.rows[own][row] = Row { mean: x, covariance };
         }
         self.noise = squares / weight;
-        self.priors[which] = moments(count, mean, second);
+        self.priors[own] = moments(count, mean, second);
     }
 }
 
@@ -256,8 +256,10 @@ fn start(
 /// Dimensions, ranks, the two modes, and whether there are biases and weights.
 type Case<'a> = (&'a [u32], &'a [usize], [usize; 2], bool, bool);
 
-/// Without thresholds, with some that many values are beyond, and with one that none is.
-const THRESHOLDS: [Option<(f64, f64)>; 3] = [None, Some((0.6, 3.1)), Some((-1.0, 3.5))];
+/// Without thresholds, with some that many values are beyond, and with one that none is; and whether the
+/// rows of all other modes are fitted as well.
+const MORE: [(Option<(f64, f64)>, bool); 4] =
+    [(None, false), (Some((0.6, 3.1)), false), (None, true), (Some((-1.0, 3.5)), true)];
 
 #[test]
 fn sweeps_are_those_of_the_formula() {
@@ -269,8 +271,8 @@ fn sweeps_are_those_of_the_formula() {
         (&[9, 12, 300], &[2, 2, 3], [0, 1], false, false),
         (&[8, 30, 5, 20], &[2, 3, 2, 2], [1, 3], true, true),
     ];
-    for ((dims, ranks, main, biased, weighted), thresholds) in
-        cases.into_iter().flat_map(|case| THRESHOLDS.map(|thresholds| (case, thresholds)))
+    for ((dims, ranks, main, biased, weighted), (thresholds, all)) in
+        cases.into_iter().flat_map(|case| MORE.map(|more| (case, more)))
     {
         let folder = common::folder();
         let (dataset, entries) = data(folder.path(), dims, weighted);
@@ -299,14 +301,14 @@ fn sweeps_are_those_of_the_formula() {
             unseen(mode).into_iter().for_each(|row| values[row] = 0.0);
         }
         let of = |mode: usize| start(&point, biases.as_ref(), mode, &entries);
-        let ((first, first_prior), (second, second_prior)) = (of(main[0]), of(main[1]));
+        let (rows, priors) = (0..dims.len()).map(of).unzip();
+        let others: Vec<usize> = (0..dims.len()).filter(|mode| all && !main.contains(mode)).collect();
         let mut naive = Naive {
             entries: &entries,
             point: point.clone(),
             biases: biases.clone(),
-            main,
-            rows: [first, second],
-            priors: [first_prior, second_prior],
+            rows,
+            priors,
             noise: 1.3,
             thresholds,
         };
@@ -318,6 +320,7 @@ fn sweeps_are_those_of_the_formula() {
                 let (team, known) = (Team::alone(), biases.as_ref());
                 let mut fit = RowsFit::new(team, order, &counts, main, &point, known, 1.3, room).unwrap();
                 thresholds.into_iter().for_each(|thresholds| fit.censor(thresholds));
+                assert!(fit.fit_others(&others, &point, known));
                 let mut sweep = || {
                     let (train, exchange) = (streamed.train(), streamed.exchange());
                     fit.sweep(train, exchange, &mut point, &mut biases).unwrap().unwrap()
@@ -328,8 +331,15 @@ fn sweeps_are_those_of_the_formula() {
         };
         let ours = sweep(1 << 30, 2);
         for _ in 0..3 {
-            naive.fit(0);
-            naive.fit(1);
+            naive.fit(main[0], main[1]);
+            naive.fit(main[1], main[0]);
+            // The less certain of the two is the one of more rows.
+            let partner = if sizes[main[0]] >= sizes[main[1]] { main[0] } else { main[1] };
+            for &mode in &others {
+                let noise = naive.noise;
+                naive.fit(mode, partner);
+                naive.noise = noise;
+            }
         }
         for (mode, &n) in sizes.iter().enumerate() {
             let mut expected: Vec<f64> = naive.point.factors[mode].as_slice().to_vec();
@@ -344,6 +354,27 @@ fn sweeps_are_those_of_the_formula() {
         // Rows in batches, and on other threads: the same bits.
         let batches = sweep(1, 1);
         assert!(batches.0 == ours.0 && batches.1 == ours.1, "{dims:?}");
+    }
+}
+
+#[test]
+fn a_threshold_lies_halfway_to_the_next_value() {
+    for weighted in [false, true] {
+        let folder = common::folder();
+        let (dataset, entries) = data(folder.path(), &[60, 40, 12], weighted);
+        let budget = Budget::new(1 << 30).unwrap();
+        let streamed =
+            Streamed::open(&dataset, &[1, 1, 1], Precision::F64, &budget, Some(Access::Mapped)).unwrap();
+        // Entries without weight are none.
+        let mut values: Vec<f64> = entries.iter().map(|entry| entry.1).collect();
+        values.sort_by(f64::total_cmp);
+        values.dedup();
+        let (least, most, n) = (values[0], values[values.len() - 1], values.len());
+        let expected = ((least + values[1]) / 2.0, (values[n - 2] + most) / 2.0);
+        let (below, above) = thresholds(streamed.train(), (least, most)).unwrap().unwrap();
+        assert!((below - expected.0).abs() < 1e-12 && (above - expected.1).abs() < 1e-12);
+        // Where there are but two values, there is nothing between the ends.
+        assert_eq!(thresholds(streamed.train(), (values[5], values[6])).unwrap(), None);
     }
 }
 
@@ -363,8 +394,13 @@ fn rows_get_better_or_are_left_alone() {
     let changes = |line: &Value| tried(line).iter().map(|tried| tried["change"].clone()).collect::<Vec<_>>();
     // The rows, and then the same with values at the ends for what they may stand for.
     let last = |line: &Value| tried(line).split_off(tried(line).len() - 2);
-    assert!(changes(&with).ends_with(&["rows".into(), "ends".into()]));
-    assert!(!changes(&without).contains(&"rows".into()) && !changes(&without).contains(&"ends".into()));
+    let ends_with = |line: &Value, last: &[&str]| {
+        let last: Vec<Value> = last.iter().map(|&change| change.into()).collect();
+        changes(line).ends_with(&last)
+    };
+    // Weeks are held here; where they are not, their rows are fitted as well.
+    assert!(ends_with(&with, &["rows", "ends"]));
+    assert!(["rows", "others", "ends"].iter().all(|&change| !changes(&without).contains(&change.into())));
     assert_eq!(without["iterations"], with["iterations"]);
     assert!(number(&with, "passes") > number(&without, "passes"));
     let [rows, ends] = <[Value; 2]>::try_from(last(&with)).unwrap();
@@ -379,10 +415,10 @@ fn rows_get_better_or_are_left_alone() {
     // Asked for by name, it goes with fixed settings too; the paper's method has no such rows.
     let fixed =
         line(place, "complete r -o fixed --rank 3,3,1 --bias modes --penalty 0.05 --no-grow --refine");
-    assert!(changes(&fixed).ends_with(&["rows".into(), "ends".into()]));
+    assert!(ends_with(&fixed, &["rows", "others", "ends"]));
     // Where nothing is clipped, a value is what it is.
     let free = line(place, "complete r -o free --rank 4,4,2 --no-clip");
-    assert!(changes(&free).ends_with(&["rows".into()]));
+    assert!(!changes(&free).contains(&"ends".into()) && changes(&free).contains(&"rows".into()));
     assert_eq!(Model::read(&place.join("free")).unwrap().about.ends, None);
     let ends = Model::read(&place.join("with")).unwrap().about.ends.unwrap();
     // Half stars from half a star to five, made with noise of 0.78.

@@ -290,3 +290,26 @@ pub fn fold_rows(model: &mut Model, prior: &Prior, entries: &[FoldEntry]) -> usi
     }
     count
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn latent_values_and_the_row_agree_in_the_end() {
+        let ends = Ends { below: 1.5, above: 4.5, noise: 0.8 };
+        // Three entries of a bias alone: two at the top, one at the bottom; and others that add up to 2.
+        let at_ends =
+            AtEnds { values: vec![5.0, 5.0, 1.0], expected: vec![3.0, 4.8, 2.0], along: vec![0.5, 0.5, 0.5] };
+        let (normal, right, ridge) = (5.0, 2.0, 0.7);
+        let y = at_ends.solve(&ends, &[normal], &[right], ridge)[0];
+        let pull = |latent: &dyn Fn(f64, f64) -> f64| -> f64 {
+            let entries = at_ends.values.iter().zip(&at_ends.expected);
+            entries.map(|(&value, &expected)| 0.5 * (latent(value, expected + 0.5 * y) - expected)).sum()
+        };
+        let found = (right + pull(&|value, mu| ends.latent(value, mu).0)) / (normal + ridge);
+        assert!((y - found).abs() < 1e-5, "{y} and {found}");
+        let plain = (right + pull(&|value, _| value)) / (normal + ridge);
+        assert!((y - plain).abs() > 1e-2, "values as they are give another row");
+    }
+}

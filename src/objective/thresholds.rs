@@ -52,6 +52,6 @@ pub fn thresholds(train: &Stream, (least, most): (f64, f64)) -> Result<Option<(f
     })?;
     let low = lanes.iter().map(|next| next.least).fold(f64::INFINITY, f64::min);
     let high = lanes.iter().map(|next| next.most).fold(f64::NEG_INFINITY, f64::max);
-    let (below, above) = (least + (low - least) / 2.0, most - (most - high) / 2.0);
-    Ok((below < above && below.is_finite() && above.is_finite()).then_some((below, above)))
+    // A value between the ends is next to both, or there is none.
+    Ok((low <= high).then(|| (least + (low - least) / 2.0, most - (most - high) / 2.0)))
 }

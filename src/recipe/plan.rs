@@ -43,6 +43,8 @@ pub enum Move {
     GrowStronger(Vec<usize>),
     /// When the search has ended: every row of the two main modes fitted to its own entries.
     Rows,
+    /// The rows of the other modes as well.
+    Others,
     /// The same, values at the ends of the range saying only that the latent one is not below, or above.
     Ends,
 }
@@ -54,7 +56,7 @@ pub struct Tried {
     pub change: Move,
     /// What was fitted.
     pub stage: Stage,
-    /// Its iterations; of rows and ends, the sweeps over rows.
+    /// Its iterations; of rows, others and ends, the sweeps over rows.
     pub iterations: usize,
     /// Its best validation MSE.
     pub validation_mse: f64,
@@ -283,7 +285,7 @@ impl Plan {
                     }
                     modes.iter().for_each(|&mode| stage.ranks[mode] = grown(stage.ranks[mode], bound[mode]));
                 }
-                Move::Plain | Move::Begin | Move::Rows | Move::Ends => return None,
+                Move::Plain | Move::Begin | Move::Rows | Move::Others | Move::Ends => return None,
             }
             possible(&stage.ranks).then_some((stage, change))
         })

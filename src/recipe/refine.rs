@@ -1,4 +1,6 @@
-//! When the search has ended: the rows of its best model, fitted to their own entries.
+//! When the search has ended: the rows of its best model, fitted to their own entries; first those of the two
+//! main modes, then those of the others as well, then with values at the ends of the range for what they may
+//! stand for. Validation decides on each.
 
 use super::fitted::{Fitted, fitted};
 use super::plan::{Move, STAGE_GAIN, Tried};
@@ -59,7 +61,8 @@ impl Trainer {
         if !self.recipe.refines() || !stage.smoothed || main.iter().any(|&mode| stage.held[mode]) {
             return Ok(None);
         }
-        let bytes = |mode: usize| covariance_bytes(self.dims[mode] as u64, stage.ranks[mode]);
+        let dims = self.dims.clone();
+        let bytes = |mode: usize| covariance_bytes(dims[mode] as u64, stage.ranks[mode]);
         let room: RefinementRoom = self.refinement_room;
         if bytes(main[0]) + bytes(main[1]) > room.covariances {
             self.control.say("rows are not fitted to their own entries: the rank is too high for it");
@@ -76,8 +79,28 @@ impl Trainer {
         let fit = RowsFit::new(team, &order, &counts, main, &now.point, known, train_mse, room.sums);
         let mut work = Work { now, best: None, bar: before };
         let Some(mut fit) = fit else { return Ok(None) };
-        let mut change = Move::Rows;
-        loop {
+        let others: Vec<usize> =
+            (0..order.len()).filter(|mode| !main.contains(mode) && !stage.held[*mode]).collect();
+        let most = others.iter().map(|&mode| bytes(mode)).max().unwrap_or(0);
+        let enough = bytes(main[0]) + bytes(main[1]) + most <= room.covariances;
+        for change in [Move::Rows, Move::Others, Move::Ends] {
+            let further = self.recipe.refine_further;
+            let possible = match (&change, self.recipe.range) {
+                (Move::Rows, _) => true,
+                (Move::Others, _) if further && enough && !others.is_empty() => {
+                    fit.fit_others(&others, &work.now.point, work.now.biases.as_ref())
+                }
+                (Move::Ends, Some(range)) if further => {
+                    self.state.last.passes += 1;
+                    let found = thresholds(self.objective.data.train(), range)?;
+                    found.into_iter().for_each(|found| fit.censor(found));
+                    found.is_some()
+                }
+                _ => false,
+            };
+            if !possible {
+                continue;
+            }
             let swept = self.sweeps(&mut fit, &mut work, &stopping)?;
             if swept.stopped {
                 return Ok(None);
@@ -91,14 +114,16 @@ impl Trainer {
             };
             self.control.say(tried.to_string());
             self.extra.plan.tried.push(tried);
-            // Then the same, with values at the ends of the range for what they may stand for.
-            let more = self.recipe.ends && change == Move::Rows && !swept.broken;
-            let range = self.recipe.range.filter(|_| more);
-            let Some(range) = range else { break };
-            self.state.last.passes += 1;
-            let Some(found) = thresholds(self.objective.data.train(), range)? else { break };
-            fit.censor(found);
-            change = Move::Ends;
+            if swept.broken {
+                break;
+            }
+            if change == Move::Others && !swept.kept {
+                // Taken back: what follows starts from the better model.
+                fit.fit_others(&[], &work.now.point, None);
+                if let Some(best) = &work.best {
+                    work.now.clone_from(best);
+                }
+            }
         }
         let Some(fitted) = work.best else { return Ok(None) };
         self.objective.data.set_biases(fitted.biases.clone());

@@ -47,10 +47,10 @@ pub struct Recipe {
     /// in files from before there was a choice.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub refine: bool,
-    /// Whether values at the ends of the range may say only so much then, where validation says that it
-    /// helps. Not in files from before there was a choice.
+    /// Whether that goes on to the rows of the other modes, and to values at the ends of the range that say
+    /// only so much. Not in files from before it did.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub ends: bool,
+    pub refine_further: bool,
     /// Where predictions are clipped.
     pub range: Option<(f64, f64)>,
 }
@@ -71,7 +71,7 @@ impl Recipe {
             penalty_kind: None,
             grow: false,
             refine: false,
-            ends: false,
+            refine_further: false,
             range: None,
         }
     }
@@ -88,7 +88,7 @@ impl Recipe {
             penalty: PenaltyChoice::Auto,
             grow: true,
             refine: true,
-            ends: range.is_some(),
+            refine_further: true,
             range,
             ..Recipe::plain()
         }
