@@ -98,11 +98,12 @@ fn cut(mu: f64, variance: f64, threshold: f64, above: bool) -> (f64, f64) {
     let (s, side) = (variance.sqrt(), if above { 1.0 } else { -1.0 });
     // How far beyond the threshold, in standard deviations; the farther away it is, the faster that falls.
     let away = side * (threshold - mu) / s;
-    let to = (40.0 / away.max(1.0)).min(14.0 + (-away).max(0.0));
+    let from = (-away - 14.0).max(0.0);
+    let to = if away > 0.0 { (40.0 / away).min(14.0) } else { 14.0 - away };
     let (n, mut sums) = (8000, [0.0; 3]);
     let nearest = away.max(0.0);
     for k in 0..=n {
-        let x = to * f64::from(k) / f64::from(n);
+        let x = from + (to - from) * f64::from(k) / f64::from(n);
         let rule = if k == 0 || k == n { 1.0 } else { f64::from(2 + 2 * (k % 2)) };
         let weight = rule * (-0.5 * ((away + x).powi(2) - nearest.powi(2))).exp();
         (0..3).for_each(|power| sums[power] += weight * x.powi(power as i32));
