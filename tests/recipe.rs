@@ -191,11 +191,22 @@ fn fixed_settings_are_kept() {
 fn a_warm_start_begins_where_the_model_was() {
     let folder = tempfile::tempdir().unwrap();
     ratings(&folder);
-    let cold = json(&folder, "complete r -o cold --rank 3,3,2");
-    let warm = json(&folder, "complete r -o warm --rank 3,3,2 --init cold --max-iterations 0 --no-refine");
-    assert_eq!(warm["rank"], cold["rank"]);
-    let ratio = warm["validation_mse"].as_f64().unwrap() / cold["validation_mse"].as_f64().unwrap();
-    assert!((ratio - 1.0).abs() < 1e-9, "{ratio}");
+    let ratio = |warm: &Value, cold: &Value| {
+        assert_eq!(warm["rank"], cold["rank"]);
+        warm["validation_mse"].as_f64().unwrap() / cold["validation_mse"].as_f64().unwrap()
+    };
+    let cold = json(&folder, "complete r -o cold --rank 3,3,2 --no-clip");
+    let start = "--rank 3,3,2 --max-iterations 0 --no-refine";
+    let warm = json(&folder, &format!("complete r -o warm --init cold --no-clip {start}"));
+    assert!((ratio(&warm, &cold) - 1.0).abs() < 1e-9, "{warm}");
+    // A search takes a model's latent values for what they are, cut off at the ends of the range. What is
+    // behind the ends is found out again when the search has ended.
+    let cold = json(&folder, "complete r -o soft --rank 3,3,2");
+    let ends = |of: &Value| of["tried"].as_array().unwrap().last().unwrap().clone();
+    assert_eq!((&ends(&cold)["change"], &ends(&cold)["kept"]), (&"ends".into(), &true.into()));
+    let warm = json(&folder, "complete r -o again --rank 3,3,2 --init soft --max-iterations 0");
+    assert_eq!(ends(&warm)["change"], "ends");
+    assert!(ratio(&warm, &cold) < 1.001, "{warm}");
 }
 
 #[test]

@@ -5,16 +5,16 @@ mod common;
 use common::run;
 use serde_json::Value;
 use std::path::Path;
-use tenfill::Dataset;
 use tenfill::budget::Budget;
 use tenfill::kernel::Precision;
 use tenfill::manifold::{Distribution, Point, random_point};
 use tenfill::model::Biases;
 use tenfill::objective::rows_fit::RowsFit;
-use tenfill::objective::{Streamed, bias_fit};
+use tenfill::objective::{Streamed, bias_fit, thresholds};
 use tenfill::reduce::Team;
 use tenfill::shard::Split;
 use tenfill::stream::Access;
+use tenfill::{Dataset, Model};
 
 /// Entries with their weights, and the same as a dataset.
 fn data(folder: &Path, dims: &[u32], weighted: bool) -> (Dataset, Vec<(Vec<u32>, f64, f64)>) {
@@ -85,10 +85,31 @@ struct Naive<'a> {
     entries: &'a [(Vec<u32>, f64, f64)],
     point: Point,
     biases: Option<Biases>,
-    main: [usize; 2],
-    rows: [Vec<Row>; 2],
-    priors: [(Vec<f64>, Matrix); 2],
+    /// By mode, as priors are.
+    rows: Vec<Vec<Row>>,
+    priors: Vec<(Vec<f64>, Matrix)>,
     noise: f64,
+    /// Values beyond these say only that.
+    thresholds: Option<(f64, f64)>,
+}
+
+/// Mean and variance of a normal distribution cut off on one side, by Simpson's rule.
+fn cut(mu: f64, variance: f64, threshold: f64, above: bool) -> (f64, f64) {
+    let (s, side) = (variance.sqrt(), if above { 1.0 } else { -1.0 });
+    // How far beyond the threshold, in standard deviations; the farther away it is, the faster that falls.
+    let away = side * (threshold - mu) / s;
+    let from = (-away - 14.0).max(0.0);
+    let to = if away > 0.0 { (40.0 / away).min(14.0) } else { 14.0 - away };
+    let (n, mut sums) = (8000, [0.0; 3]);
+    let nearest = away.max(0.0);
+    for k in 0..=n {
+        let x = from + (to - from) * f64::from(k) / f64::from(n);
+        let rule = if k == 0 || k == n { 1.0 } else { f64::from(2 + 2 * (k % 2)) };
+        let weight = rule * (-0.5 * ((away + x).powi(2) - nearest.powi(2))).exp();
+        (0..3).for_each(|power| sums[power] += weight * x.powi(power as i32));
+    }
+    let mean = sums[1] / sums[0];
+    (threshold + side * s * mean, variance * (sums[2] / sums[0] - mean * mean))
 }
 
 impl Naive<'_> {
@@ -110,8 +131,8 @@ impl Naive<'_> {
         out
     }
 
-    fn fit(&mut self, which: usize) {
-        let (own, other) = (self.main[which], self.main[1 - which]);
+    /// Rows of a mode, with what is uncertain about those of another.
+    fn fit(&mut self, own: usize, other: usize) {
         let (r, n) = (self.point.ranks()[own], self.point.ranks()[other]);
         let (biased, dim) = (self.biases.is_some(), self.point.factors[own].rows());
         let k = r + usize::from(biased);
@@ -120,8 +141,18 @@ impl Naive<'_> {
         for (index, value, weight) in self.entries {
             let weight = weight / mean_weight;
             let c = self.matrix(index, own, other);
-            let Row { mean, covariance } = &self.rows[1 - which][index[other] as usize];
-            let mut t = *value;
+            let Row { mean, covariance } = &self.rows[other][index[other] as usize];
+            let (mut t, mut doubt) = (*value, 0.0);
+            if let Some((below, above)) = self.thresholds.filter(|(a, b)| value <= a || value >= b) {
+                let at: Vec<usize> = index.iter().map(|&i| i as usize).collect();
+                let biases = self.biases.as_ref();
+                let biases = biases.map_or(0.0, |b| {
+                    b.mean + at.iter().zip(&b.modes).map(|(&i, biases)| biases[i]).sum::<f64>()
+                });
+                let mu = biases + self.point.value_at(&at);
+                let is_above = *value >= above;
+                (t, doubt) = cut(mu, self.noise, if is_above { above } else { below }, is_above);
+            }
             if let Some(biases) = &self.biases {
                 t -= biases.mean;
                 for (mode, &i) in index.iter().enumerate().filter(|(mode, _)| *mode != own) {
@@ -149,10 +180,10 @@ impl Naive<'_> {
                     }
                 }
             }
-            *squares += weight * (t * t + if biased { covariance[n][n] } else { 0.0 });
+            *squares += weight * (t * t + doubt + if biased { covariance[n][n] } else { 0.0 });
             *total += weight;
         }
-        let (prior_mean, prior) = &self.priors[which];
+        let (prior_mean, prior) = &self.priors[own];
         let precision = inverse(prior.clone());
         let (mut count, mut mean, mut second) = (0.0, vec![0.0; k], zeros(k));
         let (mut squares, mut weight) = (0.0, 0.0);
@@ -185,10 +216,10 @@ impl Naive<'_> {
             // Covariances are kept in single precision.
             let single = |row: Vec<f64>| row.into_iter().map(|x| f64::from(x as f32)).collect();
             let covariance = covariance.into_iter().map(single).collect();
-            self.rows[which][row] = Row { mean: x, covariance };
+            self.rows[own][row] = Row { mean: x, covariance };
         }
         self.noise = squares / weight;
-        self.priors[which] = moments(count, mean, second);
+        self.priors[own] = moments(count, mean, second);
     }
 }
 
@@ -226,6 +257,11 @@ fn start(
 /// Dimensions, ranks, the two modes, and whether there are biases and weights.
 type Case<'a> = (&'a [u32], &'a [usize], [usize; 2], bool, bool);
 
+/// Without thresholds, with some that many values are beyond, and with one that none is; and whether the
+/// rows of all other modes are fitted as well.
+const MORE: [(Option<(f64, f64)>, bool); 4] =
+    [(None, false), (Some((0.6, 3.1)), false), (None, true), (Some((-1.0, 3.5)), true)];
+
 #[test]
 fn sweeps_are_those_of_the_formula() {
     let cases: [Case<'_>; 5] = [
@@ -236,7 +272,9 @@ fn sweeps_are_those_of_the_formula() {
         (&[9, 12, 300], &[2, 2, 3], [0, 1], false, false),
         (&[8, 30, 5, 20], &[2, 3, 2, 2], [1, 3], true, true),
     ];
-    for (dims, ranks, main, biased, weighted) in cases {
+    for ((dims, ranks, main, biased, weighted), (thresholds, all)) in
+        cases.into_iter().flat_map(|case| MORE.map(|more| (case, more)))
+    {
         let folder = common::folder();
         let (dataset, entries) = data(folder.path(), dims, weighted);
         let budget = Budget::new(1 << 30).unwrap();
@@ -264,15 +302,16 @@ fn sweeps_are_those_of_the_formula() {
             unseen(mode).into_iter().for_each(|row| values[row] = 0.0);
         }
         let of = |mode: usize| start(&point, biases.as_ref(), mode, &entries);
-        let ((first, first_prior), (second, second_prior)) = (of(main[0]), of(main[1]));
+        let (rows, priors) = (0..dims.len()).map(of).unzip();
+        let others: Vec<usize> = (0..dims.len()).filter(|mode| all && !main.contains(mode)).collect();
         let mut naive = Naive {
             entries: &entries,
             point: point.clone(),
             biases: biases.clone(),
-            main,
-            rows: [first, second],
-            priors: [first_prior, second_prior],
+            rows,
+            priors,
             noise: 1.3,
+            thresholds,
         };
         let order = streamed.mode_order();
         let sweep = |room: u64, threads: usize| {
@@ -281,6 +320,8 @@ fn sweeps_are_those_of_the_formula() {
             let passes = pool.install(|| {
                 let (team, known) = (Team::alone(), biases.as_ref());
                 let mut fit = RowsFit::new(team, order, &counts, main, &point, known, 1.3, room).unwrap();
+                thresholds.into_iter().for_each(|thresholds| fit.censor(thresholds));
+                assert!(fit.fit_others(&others, &point, known));
                 let mut sweep = || {
                     let (train, exchange) = (streamed.train(), streamed.exchange());
                     fit.sweep(train, exchange, &mut point, &mut biases).unwrap().unwrap()
@@ -291,8 +332,15 @@ fn sweeps_are_those_of_the_formula() {
         };
         let ours = sweep(1 << 30, 2);
         for _ in 0..3 {
-            naive.fit(0);
-            naive.fit(1);
+            naive.fit(main[0], main[1]);
+            naive.fit(main[1], main[0]);
+            // The less certain of the two is the one of more rows.
+            let partner = if sizes[main[0]] >= sizes[main[1]] { main[0] } else { main[1] };
+            for &mode in &others {
+                let noise = naive.noise;
+                naive.fit(mode, partner);
+                naive.noise = noise;
+            }
         }
         for (mode, &n) in sizes.iter().enumerate() {
             let mut expected: Vec<f64> = naive.point.factors[mode].as_slice().to_vec();
@@ -310,6 +358,27 @@ fn sweeps_are_those_of_the_formula() {
     }
 }
 
+#[test]
+fn a_threshold_lies_halfway_to_the_next_value() {
+    for weighted in [false, true] {
+        let folder = common::folder();
+        let (dataset, entries) = data(folder.path(), &[60, 40, 12], weighted);
+        let budget = Budget::new(1 << 30).unwrap();
+        let streamed =
+            Streamed::open(&dataset, &[1, 1, 1], Precision::F64, &budget, Some(Access::Mapped)).unwrap();
+        // Entries without weight are none.
+        let mut values: Vec<f64> = entries.iter().map(|entry| entry.1).collect();
+        values.sort_by(f64::total_cmp);
+        values.dedup();
+        let (least, most, n) = (values[0], values[values.len() - 1], values.len());
+        let expected = ((least + values[1]) / 2.0, (values[n - 2] + most) / 2.0);
+        let (below, above) = thresholds(streamed.train(), (least, most)).unwrap().unwrap();
+        assert!((below - expected.0).abs() < 1e-12 && (above - expected.1).abs() < 1e-12);
+        // Where there are but two values, there is nothing between the ends.
+        assert_eq!(thresholds(streamed.train(), (values[5], values[6])).unwrap(), None);
+    }
+}
+
 fn line(folder: &Path, arguments: &str) -> Value {
     run(folder, arguments.split_whitespace())
 }
@@ -322,12 +391,22 @@ fn rows_get_better_or_are_left_alone() {
     let without = line(place, "complete r -o without --rank 4,4,2 --no-refine");
     let with = line(place, "complete r -o with --rank 4,4,2");
     let number = |line: &Value, field: &str| line[field].as_f64().unwrap();
-    let last = |line: &Value| line["tried"].as_array().unwrap().last().unwrap().clone();
-    assert_eq!(last(&with)["change"], "rows");
-    assert_ne!(last(&without)["change"], "rows");
+    let tried = |line: &Value| line["tried"].as_array().unwrap().clone();
+    let changes = |line: &Value| tried(line).iter().map(|tried| tried["change"].clone()).collect::<Vec<_>>();
+    // The rows, and then the same with values at the ends for what they may stand for.
+    let last = |line: &Value| tried(line).split_off(tried(line).len() - 2);
+    let ends_with = |line: &Value, last: &[&str]| {
+        let last: Vec<Value> = last.iter().map(|&change| change.into()).collect();
+        changes(line).ends_with(&last)
+    };
+    // Weeks are held here; where they are not, their rows are fitted as well.
+    assert!(ends_with(&with, &["rows", "ends"]));
+    assert!(["rows", "others", "ends"].iter().all(|&change| !changes(&without).contains(&change.into())));
     assert_eq!(without["iterations"], with["iterations"]);
     assert!(number(&with, "passes") > number(&without, "passes"));
-    assert_eq!(last(&with)["kept"], true);
+    let [rows, ends] = <[Value; 2]>::try_from(last(&with)).unwrap();
+    assert!(rows["kept"] == true && ends["kept"] == true);
+    assert!(number(&ends, "validation_mse") < number(&rows, "validation_mse"));
     assert!(number(&with, "validation_mse") < number(&without, "validation_mse"));
     // What is told is what is in the model.
     let scored = line(place, "evaluate with --on validation");
@@ -337,7 +416,19 @@ fn rows_get_better_or_are_left_alone() {
     // Asked for by name, it goes with fixed settings too; the paper's method has no such rows.
     let fixed =
         line(place, "complete r -o fixed --rank 3,3,1 --bias modes --penalty 0.05 --no-grow --refine");
-    assert_eq!(last(&fixed)["change"], "rows");
+    assert!(ends_with(&fixed, &["rows", "others", "ends"]));
+    // Where nothing is clipped, a value is what it is.
+    let free = line(place, "complete r -o free --rank 4,4,2 --no-clip");
+    assert!(!changes(&free).contains(&"ends".into()) && changes(&free).contains(&"rows".into()));
+    assert_eq!(Model::read(&place.join("free")).unwrap().about.ends, None);
+    let ends = Model::read(&place.join("with")).unwrap().about.ends.unwrap();
+    // Half stars from half a star to five, made with noise of 0.78.
+    assert_eq!((ends.below, ends.above), (0.75, 4.75));
+    assert!((0.7..0.9).contains(&ends.noise), "{ends:?}");
+    // Any number of threads.
+    line(place, "complete r -o threads --rank 4,4,2 --threads 3");
+    let model = |run: &str| std::fs::read(place.join(run).join("model/model.bin")).unwrap();
+    assert!(model("threads") == model("with"));
     let plain = line(place, "complete r -o plain --rank 3,3,1 --bias none --penalty 0 --no-grow");
     assert_eq!(plain["tried"].as_array().unwrap().len(), 0);
     // A run that has ended comes to the same model again.

@@ -30,7 +30,9 @@ pub(super) struct RecipeArguments {
     #[arg(long)]
     no_grow: bool,
     /// When the search has ended, fit every row of the two main modes to its own entries, with what is
-    /// uncertain about the other rows, as long as validation improves [default where validation decides]
+    /// uncertain about the other rows, as long as validation improves; then those of the other modes as
+    /// well, and where predictions are clipped, with values at the ends of the range for at least, or at
+    /// most, that much [default where validation decides]
     #[arg(long, overrides_with = "no_refine")]
     refine: bool,
     /// Leave the rows as the search has found them
@@ -113,6 +115,7 @@ impl RecipeArguments {
             return Err(Error::request("--rank auto lets the rank grow: give a rank with --no-grow"));
         }
         recipe.refine = (recipe.decides() || self.refine) && !self.no_refine;
+        recipe.refine_further = recipe.refine;
         recipe.range = match (self.clip, self.no_clip) {
             (true, _) => Some((manifest.values.min, manifest.values.max)),
             (_, true) => None,

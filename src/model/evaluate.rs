@@ -71,7 +71,7 @@ pub fn evaluate_split(model: &Model, dataset: &Dataset, split: Split) -> Result<
     let unseen = UnseenRows::of(dataset, &train)?;
     let stream = Stream::open(dataset, split, None)?;
     let scoring =
-        Scoring { biases: model.biases.as_ref(), range: model.about.range, held: &model.about.held };
+        Scoring { biases: model.biases.as_ref(), clip: model.about.clipping(), held: &model.about.held };
     let dims: Vec<usize> = manifest.level_dims().iter().map(|&dim| dim as usize).collect();
     let exchange = Exchange::new(&stream, &dims)?;
     let scored = score(&stream, &exchange, &model.point, &manifest.mode_order, &unseen, &scoring)?;

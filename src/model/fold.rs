@@ -10,9 +10,12 @@
 //!
 //! which is the most probable row where rows are normally distributed and entries have that noise.
 //! An id with few entries stays near the average id; one with many is what its entries say.
+//!
+//! Where values at the ends of the range say only so much ([`Ends`]), theirs is the mean of the latent value
+//! behind them, given the row; the row follows from these, and so on until nothing moves: as in training.
 
-use super::Model;
 use super::place::{Place, Places, contract};
+use super::{Ends, Model};
 use crate::MAX_ORDER;
 use crate::manifold::Square;
 use rayon::prelude::*;
@@ -41,6 +44,22 @@ pub struct Prior {
     biased: bool,
     /// Whether its rows are held: only the bias is free.
     held: bool,
+    /// What values at the ends say.
+    ends: Option<Ends>,
+}
+
+/// How often the latent values behind an id's values at the ends are found anew at most, and the change,
+/// in standard deviations of the noise, at which that ends.
+const ROUNDS: usize = 50;
+const SETTLED: f64 = 1e-6;
+
+/// The values of an id that are at the ends.
+#[derive(Default)]
+struct AtEnds {
+    values: Vec<f64>,
+    /// What the model says of them without the row's own part y, and how that changes with y.
+    expected: Vec<f64>,
+    along: Vec<f64>,
 }
 
 impl Prior {
@@ -81,7 +100,13 @@ impl Prior {
             None => vec![0.0; width * width],
         };
         let noise = model.about.validation_mse.unwrap_or(model.about.train_mse);
-        Prior { mode, mean, spread, ridge: ridge * noise, biased: biases.is_some(), held }
+        let (ridge, ends) = (ridge * noise, model.about.ends);
+        Prior { mode, mean, spread, ridge, biased: biases.is_some(), held, ends }
+    }
+
+    /// The bytes that an entry takes while its row is found.
+    pub fn entry_bytes(&self) -> u64 {
+        if self.ends.is_some() { ((self.mean.len() + 2) * size_of::<f64>()) as u64 } else { 0 }
     }
 
     /// The row and the bias of an id with these entries.
@@ -100,6 +125,7 @@ impl Prior {
         let mut right = vec![0.0; width];
         let mut along = vec![0.0; width];
         let mut weights = vec![0.0; width];
+        let mut at_ends = AtEnds::default();
         for entry in entries {
             let place = |mode: usize| places.settle(mode, Place::Index(entry.at[mode]));
             let mut rows: [Option<&[f64]>; MAX_ORDER] = [None; MAX_ORDER];
@@ -127,14 +153,23 @@ impl Prior {
             for (&w, row) in weights.iter().zip(self.spread.chunks_exact(width)) {
                 along.iter_mut().zip(row).for_each(|(a, l)| *a += w * l);
             }
+            let latent = self.ends.is_some_and(|ends| ends.hold(entry.value));
+            if latent {
+                at_ends.values.push(entry.value);
+                at_ends.expected.push(base + expected);
+                at_ends.along.extend_from_slice(&along);
+            }
             for i in 0..width {
-                right[i] += along[i] * target;
+                right[i] += if latent { 0.0 } else { along[i] * target };
                 for j in 0..=i {
                     normal[i * width + j] += along[i] * along[j];
                 }
             }
         }
-        let y = ridge_solve(&mut normal, &mut right, self.ridge);
+        let y = match &self.ends {
+            Some(ends) if !at_ends.values.is_empty() => at_ends.solve(ends, &normal, &right, self.ridge),
+            _ => ridge_solve(&normal, &right, self.ridge),
+        };
         let mut x = self.mean.clone();
         for (x, row) in x.iter_mut().zip(self.spread.chunks_exact(width)) {
             *x += row.iter().zip(&y).map(|(l, y)| l * y).sum::<f64>();
@@ -148,9 +183,35 @@ impl Prior {
     }
 }
 
+impl AtEnds {
+    /// y, and with it the latent values: each in turn given the other.
+    fn solve(&self, ends: &Ends, normal: &[f64], right: &[f64], ridge: f64) -> Vec<f64> {
+        let width = right.len();
+        let mut y = vec![0.0; width];
+        let mut before = vec![f64::INFINITY; self.values.len()];
+        for _ in 0..ROUNDS {
+            let mut right = right.to_vec();
+            let mut moved: f64 = 0.0;
+            let entries = self.values.iter().zip(&self.expected).zip(self.along.chunks_exact(width));
+            for (((&value, &expected), along), before) in entries.zip(&mut before) {
+                let mu = expected + along.iter().zip(&y).map(|(a, y)| a * y).sum::<f64>();
+                let (mean, _) = ends.latent(value, mu);
+                moved = moved.max((mean - *before).abs());
+                *before = mean;
+                right.iter_mut().zip(along).for_each(|(to, a)| *to += a * (mean - expected));
+            }
+            y = ridge_solve(normal, &right, ridge);
+            if moved <= SETTLED * ends.noise {
+                break;
+            }
+        }
+        y
+    }
+}
+
 /// Solves (A + ridge I) y = b by Cholesky, A given by its lower triangle; the ridge is raised until
 /// the matrix is positive definite.
-fn ridge_solve(normal: &mut [f64], right: &mut [f64], ridge: f64) -> Vec<f64> {
+fn ridge_solve(normal: &[f64], right: &[f64], ridge: f64) -> Vec<f64> {
     let n = right.len();
     let trace: f64 = (0..n).map(|i| normal[i * n + i]).sum();
     let mut ridge = ridge.max(trace * 1e-13).max(f64::MIN_POSITIVE);
@@ -228,4 +289,27 @@ pub fn fold_rows(model: &mut Model, prior: &Prior, entries: &[FoldEntry]) -> usi
         }
     }
     count
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn latent_values_and_the_row_agree_in_the_end() {
+        let ends = Ends { below: 1.5, above: 4.5, noise: 0.8 };
+        // Three entries of a bias alone: two at the top, one at the bottom; and others that add up to 2.
+        let at_ends =
+            AtEnds { values: vec![5.0, 5.0, 1.0], expected: vec![3.0, 4.8, 2.0], along: vec![0.5, 0.5, 0.5] };
+        let (normal, right, ridge) = (5.0, 2.0, 0.7);
+        let y = at_ends.solve(&ends, &[normal], &[right], ridge)[0];
+        let pull = |latent: &dyn Fn(f64, f64) -> f64| -> f64 {
+            let entries = at_ends.values.iter().zip(&at_ends.expected);
+            entries.map(|(&value, &expected)| 0.5 * (latent(value, expected + 0.5 * y) - expected)).sum()
+        };
+        let found = (right + pull(&|value, mu| ends.latent(value, mu).0)) / (normal + ridge);
+        assert!((y - found).abs() < 1e-5, "{y} and {found}");
+        let plain = (right + pull(&|value, _| value)) / (normal + ridge);
+        assert!((y - plain).abs() > 1e-2, "values as they are give another row");
+    }
 }

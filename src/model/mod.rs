@@ -2,6 +2,7 @@
 
 mod answer;
 mod bias;
+mod ends;
 mod entries;
 mod evaluate;
 mod export;
@@ -19,6 +20,7 @@ mod seen;
 pub use answer::{AnswerOptions, Answered, predict_file};
 pub(crate) use bias::{BiasAbout, read_biases, write_biases};
 pub use bias::{Biases, TimeBias};
+pub use ends::{Clip, Ends};
 pub use entries::{EntryRow, read_entries};
 pub use evaluate::{Evaluation, evaluate_file, evaluate_split};
 pub use export::{ExportFormat, export};
@@ -67,6 +69,10 @@ pub struct ModelAbout {
     /// Predictions are kept within this range, where values are ratings.
     #[serde(default)]
     pub range: Option<(f64, f64)>,
+    /// Where values at the ends of the range say only that much: a prediction is the mean of what the
+    /// range leaves then. None, as in every file from before there were such models, is a plain clip.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ends: Option<Ends>,
     /// Per mode, whether its factor is held at the constant vector, because freeing it did not
     /// help: all its ids are alike to the tensor. Empty for none.
     #[serde(default)]
@@ -84,6 +90,8 @@ pub struct Fit<'a> {
     pub biases: Option<&'a Biases>,
     /// Where predictions are clipped.
     pub range: Option<(f64, f64)>,
+    /// What values at its ends say, where that is not the values themselves.
+    pub ends: Option<Ends>,
     /// Per mode, whether it is held constant; empty for none.
     pub held: &'a [bool],
     /// Per mode, the indices without train entries, ascending.
@@ -154,6 +162,7 @@ impl Model {
             unseen: fit.unseen.iter().map(Vec::len).collect(),
             mean: Some(manifest.mean()),
             range: fit.range,
+            ends: fit.ends,
             held: fit.held.to_vec(),
             biases: fit.biases.map(BiasAbout::of),
         };
@@ -198,7 +207,8 @@ impl Model {
         let biases = about.biases.as_ref().map(|biases| read_biases(&container, "", biases, &dims));
         let biases = biases.transpose()?;
         let ordered = about.range.is_none_or(|(least, most)| least <= most);
-        if !ordered || !(about.held.is_empty() || about.held.len() == dims.len()) {
+        let sensible = about.ends.is_none_or(|ends| ends.fit(about.range));
+        if !ordered || !sensible || !(about.held.is_empty() || about.held.len() == dims.len()) {
             return Err(Error::corrupt(&path, 0, "the model's range or its held modes make no sense"));
         }
         Ok(Model { about: container.about, point: Point { factors, core }, biases, unseen, directory })

@@ -1,6 +1,6 @@
 //! The one way from indices to a value: every command that says what an entry is worth asks here.
 
-use super::Model;
+use super::{Clip, Model};
 
 /// What a model says about one entry.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -53,18 +53,20 @@ impl Model {
 }
 
 impl super::ModelAbout {
+    /// How values are taken into the range of the model, where it has one.
+    pub fn clipping(&self) -> Option<Clip> {
+        self.range.map(|range| Clip::new(range, self.ends))
+    }
+
     /// A value taken into the range of the model, where it has one.
     pub fn clip(&self, value: f64) -> f64 {
-        match self.range {
-            Some((least, most)) => value.clamp(least, most),
-            None => value,
-        }
+        self.clipping().map_or(value, |clip| clip.of(value))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Biases, Fit, Model, TimeBias};
+    use super::super::{Biases, Ends, Fit, Model, ModelAbout, TimeBias};
     use crate::control::Control;
     use crate::convert::{ConvertOptions, convert};
     use crate::manifold::{Distribution, Point, random_point};
@@ -84,12 +86,22 @@ mod tests {
     }
 
     fn write_and_read(folder: &std::path::Path, biases: Option<&Biases>, held: &[bool]) -> Model {
+        write_with_ends(folder, biases, held, None)
+    }
+
+    fn write_with_ends(
+        folder: &std::path::Path,
+        biases: Option<&Biases>,
+        held: &[bool],
+        ends: Option<Ends>,
+    ) -> Model {
         let (dataset, point) = sample(folder);
         let unseen = [vec![2], vec![], vec![1]];
         let fit = Fit {
             point: &point,
             biases,
             range: biases.map(|_| (0.0, 4.0)),
+            ends,
             held,
             unseen: &unseen,
             iteration: 1,
@@ -101,7 +113,7 @@ mod tests {
         Model::write(&RealDisk, &model, &dataset, &fit).unwrap();
         let read = Model::read(folder).unwrap();
         assert_eq!((&read.point, read.biases.as_ref()), (&point, biases));
-        assert_eq!(read.about.range, fit.range);
+        assert_eq!((read.about.range, read.about.ends), (fit.range, fit.ends));
         read
     }
 
@@ -157,5 +169,43 @@ mod tests {
             write_and_read(folder.path(), Some(&high), &[]).predict(&[Some(0), Some(1), Some(5)]).value,
             4.0
         );
+    }
+    #[test]
+    fn ends_make_the_clip_a_soft_one() {
+        let (one, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let ends = Ends { below: 0.5, above: 3.5, noise: 0.7 };
+        let soft = write_with_ends(one.path(), Some(&biases()), &[], Some(ends));
+        let hard = write_with_ends(other.path(), Some(&biases()), &[], None);
+        let (mut order, mut lower) = (Vec::new(), 0);
+        for week in 0..8 {
+            let at = [Some(0), Some(1), Some(week)];
+            let (soft, hard) = (soft.predict(&at), hard.predict(&at));
+            assert_eq!(soft.known, hard.known);
+            assert!((0.0..=4.0).contains(&soft.value));
+            // Nearer to the end that is farther away, that is to the middle.
+            assert!((soft.value - 2.0).abs() <= (hard.value - 2.0).abs() + 1e-12);
+            lower += u32::from((soft.value - hard.value).abs() > 1e-3);
+            order.push((hard.value, soft.value));
+        }
+        assert!(lower > 0);
+        order.sort_by(|a, b| a.0.total_cmp(&b.0));
+        assert!(order.is_sorted_by(|a, b| a.1 <= b.1 + 1e-12));
+        // A file from before there were any has no such field, and means a plain clip.
+        let text = serde_json::to_string(&hard.about).unwrap();
+        assert!(!text.contains("ends"));
+        assert_eq!(serde_json::from_str::<ModelAbout>(&text).unwrap(), hard.about);
+        // Ends that do not go with the range are no model.
+        for wrong in [
+            Ends { noise: 0.0, ..ends },
+            Ends { below: 3.6, ..ends },
+            Ends { above: 4.5, ..ends },
+            Ends { below: -1.0, ..ends },
+        ] {
+            let mut model = soft.clone();
+            model.about.ends = Some(wrong);
+            model.write_extended(&RealDisk, &one.path().join("model"), 0, &[]).unwrap();
+            let said = Model::read(one.path()).unwrap_err().to_string();
+            assert!(said.contains("range"), "{said}");
+        }
     }
 }

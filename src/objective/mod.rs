@@ -8,6 +8,7 @@
 //! | the same for data with noise | [`Regularised`]: with [`Coordinates`], a [`Penalty`], biases |
 //! | biases and their damping, from the data | [`bias_fit`] |
 //! | rows from their own entries, with what is uncertain about the others | [`rows_fit`] |
+//! | what a value at an end of its range says | [`thresholds`](fn@thresholds) |
 //! | errors on any split, with biases and clipping | [`score`](fn@score) |
 
 pub mod bias_fit;
@@ -19,6 +20,7 @@ pub mod rows_fit;
 mod score;
 mod streamed;
 mod targets;
+mod thresholds;
 mod unseen;
 mod view;
 
@@ -28,4 +30,5 @@ pub use penalty::{Penalty, PenaltyKind};
 pub use regularised::Regularised;
 pub use score::{Scored, Scoring, score};
 pub use streamed::{Streamed, residuals};
+pub use thresholds::thresholds;
 pub use unseen::UnseenRows;

@@ -6,6 +6,7 @@ use super::score::{Scored, Scoring, score};
 use super::streamed::Streamed;
 use crate::error::Result;
 use crate::manifold::{Point, Tangent};
+use crate::model::Clip;
 use crate::reduce::Exchange;
 use crate::solver::{Cost, Objective, StepSums};
 use crate::stream::Stream;
@@ -24,7 +25,7 @@ pub struct Regularised {
     /// Modes whose factor stays as it is; empty for none.
     pub held: Vec<bool>,
     /// Where predictions are clipped before they are compared with validation entries.
-    pub range: Option<(f64, f64)>,
+    pub clip: Option<Clip>,
     /// What the newest look at the validation entries has found.
     pub last_validation: Option<Scored>,
     /// Room for a point and a direction in the model's own factors.
@@ -40,7 +41,7 @@ impl Regularised {
             coordinates,
             penalty,
             held: Vec::new(),
-            range: None,
+            clip: None,
             last_validation: None,
             room: None,
         }
@@ -57,7 +58,7 @@ impl Regularised {
 
     /// What goes along with a point when entries are scored.
     pub fn scoring(&self) -> Scoring<'_> {
-        Scoring { biases: self.data.biases(), range: self.range, held: &self.held }
+        Scoring { biases: self.data.biases(), clip: self.clip, held: &self.held }
     }
 
     /// Errors of a model, in its own factors, on the entries of any stream of the dataset.

@@ -6,7 +6,7 @@ use super::view::View;
 use crate::error::Result;
 use crate::kernel::{self, Packing, ResidualSums, Workspace};
 use crate::manifold::Point;
-use crate::model::Biases;
+use crate::model::{Biases, Clip};
 use crate::reduce::{Exchange, Travels, map_lanes};
 use crate::stream::Stream;
 
@@ -16,7 +16,7 @@ pub struct Scoring<'a> {
     /// Added to it.
     pub biases: Option<&'a Biases>,
     /// The sum is taken into this range.
-    pub range: Option<(f64, f64)>,
+    pub clip: Option<Clip>,
     /// Modes whose factor is constant, so that no index of theirs is unknown to the tensor.
     pub held: &'a [bool],
 }
@@ -71,7 +71,7 @@ pub fn score(
     unseen: &UnseenRows,
     scoring: &Scoring<'_>,
 ) -> Result<Scored> {
-    if scoring.biases.is_none() && scoring.range.is_none() && !scoring.held.contains(&true) {
+    if scoring.biases.is_none() && scoring.clip.is_none() && !scoring.held.contains(&true) {
         let all = residuals(stream, exchange, point, mode_order, unseen, &mut Packing::new())?;
         return Ok(Scored { all, fallback: ResidualSums::default() });
     }
@@ -99,10 +99,8 @@ pub fn score(
                         return;
                     }
                 };
-                let mut prediction = if known { base + tensor } else { base };
-                if let Some((least, most)) = scoring.range {
-                    prediction = prediction.clamp(least, most);
-                }
+                let prediction = if known { base + tensor } else { base };
+                let prediction = scoring.clip.map_or(prediction, |clip| clip.of(prediction));
                 sums.all.add_entry(prediction - value, weight);
                 if !known {
                     sums.fallback.add_entry(prediction - value, weight);

@@ -3,11 +3,12 @@
 use super::settings::BiasChoice;
 use super::trainer::Extra;
 use crate::manifold::Point;
-use crate::model::Biases;
+use crate::model::{Biases, Ends};
 use crate::objective::Coordinates;
 use crate::solver::State;
 
 /// A model on its way out of a run.
+#[derive(Debug, Clone)]
 pub struct Fitted {
     /// The tensor in its own factors.
     pub point: Point,
@@ -15,6 +16,8 @@ pub struct Fitted {
     pub biases: Option<Biases>,
     /// The modes held constant.
     pub held: Vec<bool>,
+    /// What values at the ends of the range say, where that is not the values themselves.
+    pub ends: Option<Ends>,
 }
 
 /// The model of a state and what goes with it.
@@ -33,5 +36,5 @@ pub fn fitted(state: &State, extra: &Extra, coordinates: Option<&Coordinates>) -
         }
     }
     let held = if stage.held.contains(&true) { stage.held.clone() } else { Vec::new() };
-    Fitted { point, biases, held }
+    Fitted { point, biases, held, ends: None }
 }

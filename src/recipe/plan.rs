@@ -43,6 +43,10 @@ pub enum Move {
     GrowStronger(Vec<usize>),
     /// When the search has ended: every row of the two main modes fitted to its own entries.
     Rows,
+    /// The rows of the other modes as well.
+    Others,
+    /// The same, values at the ends of the range saying only that the latent one is not below, or above.
+    Ends,
 }
 
 /// A stage that has ended.
@@ -52,7 +56,7 @@ pub struct Tried {
     pub change: Move,
     /// What was fitted.
     pub stage: Stage,
-    /// Its iterations; of rows, the sweeps over them.
+    /// Its iterations; of rows, others and ends, the sweeps over rows.
     pub iterations: usize,
     /// Its best validation MSE.
     pub validation_mse: f64,

@@ -47,6 +47,10 @@ pub struct Recipe {
     /// in files from before there was a choice.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub refine: bool,
+    /// Whether that goes on to the rows of the other modes, and to values at the ends of the range that say
+    /// only so much. Not in files from before it did.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub refine_further: bool,
     /// Where predictions are clipped.
     pub range: Option<(f64, f64)>,
 }
@@ -67,6 +71,7 @@ impl Recipe {
             penalty_kind: None,
             grow: false,
             refine: false,
+            refine_further: false,
             range: None,
         }
     }
@@ -83,6 +88,7 @@ impl Recipe {
             penalty: PenaltyChoice::Auto,
             grow: true,
             refine: true,
+            refine_further: true,
             range,
             ..Recipe::plain()
         }

@@ -13,6 +13,8 @@ impl Tried {
             Move::Weaker => "less penalty".to_string(),
             Move::Stronger => "more penalty".into(),
             Move::Rows => "every row fitted to its own entries".into(),
+            Move::Others => "the rows of the other modes as well".into(),
+            Move::Ends => "values at the ends taken for at least, or at most, that much".into(),
             Move::Free(mode) => format!("mode {} set free", mode + 1),
             Move::Grow(modes) | Move::GrowStronger(modes) => {
                 let modes: Vec<String> = modes.iter().map(|mode| (mode + 1).to_string()).collect();
@@ -32,7 +34,11 @@ impl fmt::Display for Tried {
             (_, false, true) => "helps",
             (_, false, false) => "taken back",
         };
-        let steps = if self.change == Move::Rows { "sweeps" } else { "iterations" };
+        let steps = if matches!(self.change, Move::Rows | Move::Others | Move::Ends) {
+            "sweeps"
+        } else {
+            "iterations"
+        };
         write!(
             f,
             "tried {}: rank {}, penalty {:.4}, {} {steps}, validation MSE {:.6}: {verdict}",

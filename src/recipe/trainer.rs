@@ -7,7 +7,7 @@ use super::settings::{BiasChoice, Recipe};
 use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::manifold::{Point, orthonormalize};
-use crate::model::{Biases, Model};
+use crate::model::{Biases, Clip, Model};
 use crate::objective::bias_fit::{self, Counts, Damping};
 use crate::objective::{Coordinates, RefinementRoom, Regularised};
 use crate::shard::Dataset;
@@ -104,7 +104,7 @@ impl Trainer {
         let manifest = setup.dataset.manifest();
         let mut extra = Extra::plain(setup.ranks);
         let dims: Vec<usize> = manifest.dims().iter().map(|&dim| dim as usize).collect();
-        objective.range = recipe.range;
+        objective.clip = recipe.range.map(|range| Clip::new(range, None));
         let prepared = prepare(setup.dataset, recipe, &mut objective, control)?;
         extra.bias = prepared.bias;
         extra.damping = prepared.damping;
@@ -221,7 +221,7 @@ impl Trainer {
             refinement_room: RefinementRoom::of(setup.dataset.manifest(), setup.ranks),
             control: control.clone(),
         };
-        trainer.objective.range = recipe.range;
+        trainer.objective.clip = recipe.range.map(|range| Clip::new(range, None));
         let stage = trainer.extra.plan.stage.clone();
         trainer.adopt(&stage);
         Ok(trainer)

@@ -3,6 +3,7 @@
 use super::save::{Kept, Saver};
 use super::train::{Job, Outcome};
 use crate::error::Result;
+use crate::model::Clip;
 use crate::objective::{Scoring, score};
 use crate::recipe::Trainer;
 use crate::reduce::Exchange;
@@ -50,8 +51,8 @@ impl Job<'_> {
         trainer.objective.release();
         let model = model.map_or_else(|| trainer.model(), |(fitted, _)| fitted);
         let manifest = self.dataset.manifest();
-        let scoring =
-            Scoring { biases: model.biases.as_ref(), range: self.config.recipe.range, held: &model.held };
+        let clip = self.config.recipe.range.map(|range| Clip::new(range, model.ends));
+        let scoring = Scoring { biases: model.biases.as_ref(), clip, held: &model.held };
         let mut errors = Vec::new();
         let dims: Vec<usize> = manifest.level_dims().iter().map(|&dim| dim as usize).collect();
         for split in Split::ALL {

@@ -270,7 +270,7 @@ fn solve(
     let numbers = model.point.dims().into_iter().zip(model.point.ranks()).map(|(dim, rank)| dim * (rank + 1));
     let _model = budget.reserve(8 * numbers.sum::<usize>() as u64, "the model")?;
     // Sorting may need as much again.
-    let entry = 2 * size_of::<FoldEntry>() as u64;
+    let entry = 2 * size_of::<FoldEntry>() as u64 + prior.entry_bytes();
     let most = (budget.free() / 2 / entry).clamp(LEAST_ENTRIES, MOST_ENTRIES);
     let _entries = budget.reserve(most * entry, "the entries of some ids")?;
     let dim = model.point.factors[mode].rows() as u32;

@@ -88,6 +88,7 @@ impl Saver<'_> {
             point: &fitted.point,
             biases: fitted.biases.as_ref(),
             range: self.range,
+            ends: fitted.ends,
             held: &fitted.held,
             unseen: self.unseen,
             iteration: kept.0,

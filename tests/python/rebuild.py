@@ -50,6 +50,18 @@ def bucket(since):
     return 1 + 2 * k + (since >= 2 ** (k + 0.5))
 
 
+def excess(z):
+    """E(max(0, z + e)) for a standard normal e."""
+    return math.exp(-z * z / 2) / math.sqrt(2 * math.pi) + z * math.erfc(-z / math.sqrt(2)) / 2
+
+
+def clip(value, least, most, ends):
+    if ends:
+        s = ends["noise"]
+        value += s * (excess((least - value) / s) - excess((value - most) / s))
+    return min(max(value, least), most)
+
+
 def main():
     folder, answers = map(pathlib.Path, sys.argv[1:3])
     about = json.loads((folder / "model.json").read_text())
@@ -78,7 +90,7 @@ def main():
             of, clock = names.index(time["of"]), names.index(time["clock"])
             value += time["values"][bucket(at[clock] - parts[of][4][at[of]])]
         if about["range"]:
-            value = min(max(value, about["range"][0]), about["range"][1])
+            value = clip(value, *about["range"], about["ends"])
         worst = max(worst, abs(value - row["prediction"]))
         checked += 1
     assert checked > 0, "no row is known"

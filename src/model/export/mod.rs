@@ -2,14 +2,15 @@
 //!
 //! ```text
 //! DIR/
-//!   model.json                names, ranks, offset, range, files; what a prediction needs beside arrays
+//!   model.json                names, ranks, offset, range, ends, files; what a prediction needs beside arrays
 //!   factor-<mode>.parquet     id, known, bias, u1 ... ur; a row per index
 //!   core.parquet              component numbers per mode from 1, value; the last mode fastest
 //! ```
 //!
 //! As `npy` a mode has files of its own for labels, known, bias and factor. A prediction is
-//! `offset + sum of biases + core x_1 u x_2 v ...`, taken into `range`; with a `time_bias` also
-//! `values[bucket(clock index - first)]`.
+//! `x = offset + sum of biases + core x_1 u x_2 v ...`, taken into `range`; with a `time_bias` also
+//! `values[bucket(clock index - first)]` in x. With `ends`, s their `noise`, it is what the range leaves on
+//! average, `x + s psi((least - x) / s) - s psi((x - most) / s)`, psi(z) = density(z) + z Phi(z).
 
 mod npy;
 
@@ -221,6 +222,7 @@ fn about(model: &Model, modes: Vec<Value>, core: &str, format: ExportFormat) -> 
         "offset": biases.map_or(0.0, |biases| biases.mean),
         "mean": model.about.mean,
         "range": model.about.range.map(|(least, most)| [least, most]),
+        "ends": model.about.ends,
         "modes": modes,
         "core": core,
         "time_bias": time,

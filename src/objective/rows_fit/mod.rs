@@ -8,6 +8,13 @@
 //! independent of each other. Without that the rows of ids with few entries follow the noise, and the
 //! more so from sweep to sweep.
 //!
+//! Where values at the ends of their range say only so much ([`Ends`]), the latent values behind them are
+//! unknown, too, and independent of the rows in the same sense: the target of such an entry is the mean of
+//! its latent value given the present prediction, and its variance is part of the noise.
+//!
+//! Rows of further modes may be fitted, too, with what is uncertain about one of the two main ones: they have
+//! so many entries each, as a rule, that they are certain themselves.
+//!
 //! A sweep fits the rows of one mode and then those of the other, and after each the mean and the
 //! covariance of its rows and the variance of the noise: nothing is left to choose. The model stays what
 //! it is, a Tucker tensor with biases; only its rows are better ones.
@@ -18,7 +25,7 @@ mod sums;
 use super::bias_fit::Counts;
 use crate::error::Result;
 use crate::manifold::Point;
-use crate::model::Biases;
+use crate::model::{Biases, Ends};
 use crate::reduce::{Exchange, Team};
 use crate::stream::Stream;
 use rayon::prelude::*;
@@ -41,6 +48,22 @@ struct Known {
 }
 
 impl Known {
+    /// From the rows as they are; `None` where they are not finite.
+    fn of(
+        mode: usize,
+        mode_order: &[usize],
+        counts: &Counts,
+        point: &Point,
+        biases: Option<&Biases>,
+    ) -> Option<Self> {
+        let rank = point.factors[mode].rank();
+        let biased = biases.is_some_and(|biases| !biases.modes[mode].is_empty());
+        let level = mode_order.iter().position(|&other| other == mode).unwrap_or(0);
+        let k = rank + usize::from(biased);
+        let prior = moments(point, biases, counts, mode, k).prior()?;
+        Some(Known { mode, level, rank, k, prior, covariances: Vec::new() })
+    }
+
     fn covariance(&self, row: usize) -> Option<&[f32]> {
         let length = packed(self.k);
         self.covariances.get(row * length..(row + 1) * length)
@@ -53,8 +76,12 @@ pub struct RowsFit<'a> {
     mode_order: &'a [usize],
     counts: &'a Counts,
     known: [Known; 2],
+    /// Further modes; their covariances are not kept.
+    others: Vec<Known>,
     /// The variance of the noise.
     noise: f64,
+    /// Below and above which values say only that much.
+    thresholds: Option<(f64, f64)>,
     /// Memory for sums.
     room: u64,
 }
@@ -78,21 +105,33 @@ impl<'a> RowsFit<'a> {
         noise: f64,
         room: u64,
     ) -> Option<Self> {
-        let known = |mode: usize| {
-            let rank = point.factors[mode].rank();
-            let biased = biases.is_some_and(|biases| !biases.modes[mode].is_empty());
-            let level = mode_order.iter().position(|&other| other == mode).unwrap_or(0);
-            let k = rank + usize::from(biased);
-            let prior = moments(point, biases, counts, mode, k).prior()?;
-            Some(Known { mode, level, rank, k, prior, covariances: Vec::new() })
-        };
+        let known = |mode: usize| Known::of(mode, mode_order, counts, point, biases);
         let known = [known(main[0])?, known(main[1])?];
         let noise = if noise.is_finite() { noise.max(f64::MIN_POSITIVE) } else { return None };
-        Some(RowsFit { team, mode_order, counts, known, noise, room })
+        Some(RowsFit { team, mode_order, counts, known, others: Vec::new(), noise, thresholds: None, room })
     }
 
-    /// Fits the rows of both modes. Returns how many passes that took; `None` where a number is not
-    /// finite, and the model must not be used.
+    /// From now on sweeps fit the rows of these modes, too: of those that the model has at present.
+    /// `false` where they are not finite, and none are.
+    pub fn fit_others(&mut self, modes: &[usize], point: &Point, biases: Option<&Biases>) -> bool {
+        let known = |&mode: &usize| Known::of(mode, self.mode_order, self.counts, point, biases);
+        let others: Option<Vec<Known>> = modes.iter().map(known).collect();
+        self.others = others.unwrap_or_default();
+        self.others.len() == modes.len()
+    }
+
+    /// From now on a value of at most the first, or at least the second, says only that.
+    pub fn censor(&mut self, thresholds: (f64, f64)) {
+        self.thresholds = Some(thresholds);
+    }
+
+    /// What values at the ends say at present; `None` where they are what they are.
+    pub fn ends(&self) -> Option<Ends> {
+        self.thresholds.map(|(below, above)| Ends { below, above, noise: self.noise.sqrt() })
+    }
+
+    /// Fits the rows of both modes, and of the others that were asked for. Returns how many passes that
+    /// took; `None` where a number is not finite, and the model must not be used.
     pub fn sweep(
         &mut self,
         train: &Stream,
@@ -103,6 +142,22 @@ impl<'a> RowsFit<'a> {
         let mut passes = 0;
         for which in 0..2 {
             match self.fit(which, train, exchange, point, biases)? {
+                Some(made) => passes += made,
+                None => return Ok(None),
+            }
+        }
+        // The main mode of more rows is the less certain: what is known of it goes in.
+        let rows = |which: usize| point.factors[self.known[which].mode].rows();
+        let place = usize::from(rows(0) >= rows(1));
+        for other in 0..self.others.len() {
+            let noise = self.noise;
+            std::mem::swap(&mut self.known[place], &mut self.others[other]);
+            let made = self.fit(place, train, exchange, point, biases);
+            std::mem::swap(&mut self.known[place], &mut self.others[other]);
+            self.others[other].covariances = Vec::new();
+            // That of the main modes has what is uncertain about both in it.
+            self.noise = noise;
+            match made? {
                 Some(made) => passes += made,
                 None => return Ok(None),
             }

@@ -12,7 +12,7 @@ use crate::MAX_ORDER;
 use crate::error::Result;
 use crate::kernel::FactorsView;
 use crate::manifold::Point;
-use crate::model::Biases;
+use crate::model::{Biases, Ends};
 use crate::objective::streamed::Stored;
 use crate::objective::targets::Targets;
 use crate::objective::view::View;
@@ -57,11 +57,11 @@ pub(super) fn sums(
         if rows.is_empty() {
             return Ok((start, Vec::new()));
         }
-        let mut pass = Pass::new(own, other, &view, own_biases, rows);
+        let mut pass = Pass::new(own, other, &view, own_biases, fit.ends(), rows);
         let mut values = Vec::new();
         train.for_each(lane, |block| {
             if pass.may_have_rows(block) {
-                pass.add(&targets.view(block, &mut values));
+                pass.add(block, &targets.view(block, &mut values));
             }
             Ok(())
         })?;
@@ -105,6 +105,7 @@ struct Pass<'a> {
     factors: &'a FactorsView<'a>,
     /// The biases of the mode that is fitted: they are put back to the targets.
     biases: &'a [f64],
+    ends: Option<Ends>,
     rows: Range<usize>,
     sums: Vec<f64>,
     /// The indices of the group, in storage order; that of the second of the two modes is of no meaning.
@@ -118,6 +119,8 @@ struct Pass<'a> {
     square: Vec<f64>,
     line: Vec<f64>,
     right: Vec<f64>,
+    /// C^T u, u the row of the first mode, where the tensor's own value is asked for.
+    along: Vec<f64>,
     /// Sums of w, w t and w E(t^2) over the group, for the first mode.
     weights: [f64; 3],
     open: bool,
@@ -129,6 +132,7 @@ impl<'a> Pass<'a> {
         other: &'a Known,
         factors: &'a FactorsView<'a>,
         biases: &'a [f64],
+        ends: Option<Ends>,
         rows: Range<usize>,
     ) -> Self {
         // What is summed up within a group: over the other mode's components, or about the own.
@@ -138,6 +142,7 @@ impl<'a> Pass<'a> {
             other,
             factors,
             biases,
+            ends,
             sums: vec![0.0; rows.len() * width(own.k)],
             rows,
             at: [u32::MAX; MAX_ORDER],
@@ -146,6 +151,7 @@ impl<'a> Pass<'a> {
             square: vec![0.0; packed(r)],
             line: vec![0.0; r],
             right: vec![0.0; r],
+            along: Vec::new(),
             weights: [0.0; 3],
             open: false,
         }
@@ -158,11 +164,13 @@ impl<'a> Pass<'a> {
         self.own.level > 0 || first < self.rows.end && last >= self.rows.start
     }
 
-    /// Adds a block of targets.
-    fn add(&mut self, block: &BlockView<'_>) {
+    /// Adds a block, given its targets, too.
+    fn add(&mut self, block: &BlockView<'_>, targets: &BlockView<'_>) {
         let (own, other) = (self.own.level, self.other.level);
         let second = own.max(other);
-        block.for_each_weighted(|indices, y, weight| {
+        let mut entries = 0..;
+        targets.for_each_weighted(|indices, y, weight| {
+            let entry = entries.next().unwrap_or(0);
             let row = indices[own] as usize;
             if !self.rows.contains(&row) || weight == 0.0 {
                 return;
@@ -172,11 +180,15 @@ impl<'a> Pass<'a> {
                 self.close();
                 self.begin(indices);
             }
+            let (y, variance) = match self.ends.filter(|ends| ends.hold(block.values.get(entry))) {
+                Some(ends) => self.latent(&ends, indices[second] as usize, block.values.get(entry), y),
+                None => (y, 0.0),
+            };
             let t = y + self.biases.get(row).copied().unwrap_or(0.0);
             if own < other {
-                self.gather(indices[other] as usize, t, weight);
+                self.gather(indices[other] as usize, t, variance, weight);
             } else {
-                self.spread(row, t, weight);
+                self.spread(row, t, variance, weight);
             }
         });
         // Groups end with their block: how entries lie in blocks belongs to the data.
@@ -198,9 +210,28 @@ impl<'a> Pass<'a> {
         self.line.fill(0.0);
         self.right.fill(0.0);
         self.weights = [0.0; 3];
+        if self.ends.is_some() {
+            let u = self.factors.row(levels[0], indices[levels[0]] as usize);
+            let n = self.c.len() / u.len();
+            self.along.clear();
+            self.along.resize(n, 0.0);
+            for (x, c) in u.iter().zip(self.c.chunks_exact(n)) {
+                self.along.iter_mut().zip(c).for_each(|(to, c)| *to += x * c);
+            }
+        }
         if self.own.level > self.other.level {
             self.look_along(indices[self.other.level] as usize);
         }
+    }
+
+    /// Mean and variance of the target behind a value at an end, `second` the entry's index in the second
+    /// mode: the rows as they are say what the model makes of it.
+    fn latent(&self, ends: &Ends, second: usize, value: f64, y: f64) -> (f64, f64) {
+        let v = self.factors.row(self.own.level.max(self.other.level), second);
+        let base = value - y;
+        let tensor: f64 = self.along.iter().zip(v).map(|(z, v)| z * v).sum();
+        let (mean, variance) = ends.latent(value, base + tensor);
+        (mean - base, variance)
     }
 
     /// C: the core contracted with the rows of all levels but two.
@@ -253,7 +284,7 @@ impl<'a> Pass<'a> {
 
     /// An entry of a row of the second mode.
     #[inline]
-    fn spread(&mut self, row: usize, t: f64, w: f64) {
+    fn spread(&mut self, row: usize, t: f64, variance: f64, w: f64) {
         let (r, k) = (self.own.rank, self.own.k);
         let stride = width(k);
         let to = &mut self.sums[(row - self.rows.start) * stride..][..stride];
@@ -268,12 +299,12 @@ impl<'a> Pass<'a> {
             a[packed(r) + r] += w;
             b[r] += w * t;
         }
-        squares[0] += w * (t * t + self.weights[0]);
+        squares[0] += w * (t * t + variance + self.weights[0]);
     }
 
     /// An entry of a row of the first mode.
     #[inline]
-    fn gather(&mut self, second: usize, t: f64, w: f64) {
+    fn gather(&mut self, second: usize, t: f64, mut variance: f64, w: f64) {
         let n = self.other.rank;
         let v = self.factors.row(self.other.level, second);
         for i in 0..n {
@@ -282,13 +313,12 @@ impl<'a> Pass<'a> {
             self.line[i] += x;
             self.right[i] += x * t;
         }
-        let mut variance = 0.0;
         if let Some(covariance) = self.other.covariance(second) {
             self.square.iter_mut().zip(covariance).for_each(|(to, s)| *to += w * f64::from(*s));
             if self.other.k > n {
                 let column = &covariance[packed(n)..];
                 self.right.iter_mut().zip(column).for_each(|(to, s)| *to -= w * f64::from(*s));
-                variance = f64::from(column[n]);
+                variance += f64::from(column[n]);
             }
         }
         let [weight, sum, squares] = &mut self.weights;

@@ -8,7 +8,7 @@ use tenfill::ingest::columns::ColumnRequest;
 use tenfill::ingest::dialect::DialectRequest;
 use tenfill::ingest::{self, ReadOptions};
 use tenfill::manifold::{Distribution, Tangent, random_point};
-use tenfill::model::{Biases, Fit, Model, TimeBias};
+use tenfill::model::{Biases, Ends, Fit, Model, TimeBias};
 use tenfill::shard::{Manifest, Shard, ShardWriter};
 use tenfill::solver::{Best, Iteration, State, Stochastic};
 use tenfill::storage::RealDisk;
@@ -245,6 +245,7 @@ fn models(place: &Path) -> Vec<Vec<u8>> {
             point: &point,
             biases,
             range: Some((0.5, 5.0)),
+            ends: biases.map(|_| Ends { below: 0.75, above: 4.75, noise: 0.7 }),
             held: &[false, false, true],
             unseen: &unseen,
             iteration: 3,
