@@ -45,6 +45,7 @@ mod workspace;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
+pub(crate) use dispatch::vectorised;
 pub use factors::FactorsView;
 pub use gradient::gradient;
 pub use packed::{Packed, Packing};

@@ -35,6 +35,10 @@ use row::{Moments, Prior, Room, packed, solve};
 /// of whole chunks, do not change a bit.
 const CHUNK: usize = 256;
 
+/// So many sweeps fit the rows of further modes. They have many entries each, so that they hardly change any
+/// more then, and a pass for them costs as much as several for the main modes.
+const OTHERS: usize = 4;
+
 /// What is known of the rows of a mode.
 struct Known {
     mode: usize,
@@ -78,6 +82,8 @@ pub struct RowsFit<'a> {
     known: [Known; 2],
     /// Further modes; their covariances are not kept.
     others: Vec<Known>,
+    /// In how many more sweeps they are fitted.
+    others_left: usize,
     /// The variance of the noise.
     noise: f64,
     /// Below and above which values say only that much.
@@ -108,15 +114,26 @@ impl<'a> RowsFit<'a> {
         let known = |mode: usize| Known::of(mode, mode_order, counts, point, biases);
         let known = [known(main[0])?, known(main[1])?];
         let noise = if noise.is_finite() { noise.max(f64::MIN_POSITIVE) } else { return None };
-        Some(RowsFit { team, mode_order, counts, known, others: Vec::new(), noise, thresholds: None, room })
+        Some(RowsFit {
+            team,
+            mode_order,
+            counts,
+            known,
+            others: Vec::new(),
+            others_left: 0,
+            noise,
+            thresholds: None,
+            room,
+        })
     }
 
-    /// From now on sweeps fit the rows of these modes, too: of those that the model has at present.
-    /// `false` where they are not finite, and none are.
+    /// The next sweeps fit the rows of these modes, too: of those that the model has at present. `false`
+    /// where they are not finite, and none are.
     pub fn fit_others(&mut self, modes: &[usize], point: &Point, biases: Option<&Biases>) -> bool {
         let known = |&mode: &usize| Known::of(mode, self.mode_order, self.counts, point, biases);
         let others: Option<Vec<Known>> = modes.iter().map(known).collect();
         self.others = others.unwrap_or_default();
+        self.others_left = OTHERS;
         self.others.len() == modes.len()
     }
 
@@ -149,7 +166,9 @@ impl<'a> RowsFit<'a> {
         // The main mode of more rows is the less certain: what is known of it goes in.
         let rows = |which: usize| point.factors[self.known[which].mode].rows();
         let place = usize::from(rows(0) >= rows(1));
-        for other in 0..self.others.len() {
+        let others = if self.others_left > 0 { self.others.len() } else { 0 };
+        self.others_left = self.others_left.saturating_sub(1);
+        for other in 0..others {
             let noise = self.noise;
             std::mem::swap(&mut self.known[place], &mut self.others[other]);
             let made = self.fit(place, train, exchange, point, biases);

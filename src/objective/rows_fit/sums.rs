@@ -10,7 +10,7 @@ use super::row::packed;
 use super::{Known, RowsFit};
 use crate::MAX_ORDER;
 use crate::error::Result;
-use crate::kernel::FactorsView;
+use crate::kernel::{FactorsView, vectorised};
 use crate::manifold::Point;
 use crate::model::{Biases, Ends};
 use crate::objective::streamed::Stored;
@@ -177,8 +177,13 @@ impl<'a> Pass<'a> {
             }
             let same = |level: usize| level == second || self.at[level] == indices[level];
             if !(self.open && (0..indices.len()).all(same)) {
-                self.close();
-                self.begin(indices);
+                vectorised(
+                    #[inline(always)]
+                    || {
+                        self.close();
+                        self.begin(indices);
+                    },
+                );
             }
             let (y, variance) = match self.ends.filter(|ends| ends.hold(block.values.get(entry))) {
                 Some(ends) => self.latent(&ends, indices[second] as usize, block.values.get(entry), y),
@@ -196,6 +201,7 @@ impl<'a> Pass<'a> {
     }
 
     /// Begins a group.
+    #[inline(always)]
     fn begin(&mut self, indices: &[u32]) {
         let levels = [self.own.level.min(self.other.level), self.own.level.max(self.other.level)];
         let is_other = |level: &usize| !levels.contains(level);
@@ -235,6 +241,7 @@ impl<'a> Pass<'a> {
     }
 
     /// C: the core contracted with the rows of all levels but two.
+    #[inline(always)]
     fn contract(&mut self, indices: &[u32], levels: [usize; 2]) {
         let ranks = self.factors.ranks();
         self.c.clear();
@@ -261,6 +268,7 @@ impl<'a> Pass<'a> {
     }
 
     /// For rows of the second mode, a group's z = C^T u and E(z z^T) = z z^T + C^T S C.
+    #[inline(always)]
     fn look_along(&mut self, first: usize) {
         let (r, u) = (self.own.rank, self.factors.row(self.other.level, first));
         let covariance = self.other.covariance(first);
@@ -328,6 +336,7 @@ impl<'a> Pass<'a> {
     }
 
     /// Ends a group.
+    #[inline(always)]
     fn close(&mut self) {
         if !std::mem::take(&mut self.open) || self.own.level > self.other.level {
             return;
@@ -356,6 +365,7 @@ impl<'a> Pass<'a> {
 }
 
 /// to += M^T S M, packed, for a packed S of n rows and M of n rows and r columns.
+#[inline(always)]
 fn add_congruence<T: Copy + Into<f64>>(
     s: &[T],
     n: usize,
