@@ -21,6 +21,9 @@ pub struct Arguments {
     /// The first of them
     #[arg(long, default_value_t = 1)]
     first_seed: u64,
+    /// The ranks, each for all three modes, of synthetic ratings
+    #[arg(long, value_delimiter = ',', default_value = "4,6,8,10")]
+    ranks: Vec<usize>,
     /// 71567 x 10681 x 731 with 10 M ratings instead of 6000 x 4000 x 200 with 1 M
     #[arg(long)]
     large: bool,
@@ -39,7 +42,6 @@ pub struct Arguments {
     programs: String,
 }
 
-const RANKS: [&str; 4] = ["4,4,4", "6,6,6", "8,8,8", "10,10,10"];
 const PLAIN: [&str; 8] =
     ["--bias", "none", "--penalty", "0", "--no-grow", "--no-clip", "--metric", "preconditioned"];
 
@@ -98,7 +100,8 @@ fn synthetic(arguments: &Arguments) -> Result<(), String> {
         synth.args(["--dims", &text(&dims), "--entries", &entries.to_string(), "--seed", &seed.to_string()]);
         measure::run(synth.arg("-o").arg(&data))?;
         let (mut plain, mut ours) = (Vec::new(), Vec::new());
-        for rank in RANKS {
+        for rank in &arguments.ranks {
+            let rank = &format!("{rank},{rank},{rank}");
             let fixed = complete(arguments, &data, rank, &PLAIN)?;
             let done = complete(arguments, &data, rank, &[])?;
             println!(
