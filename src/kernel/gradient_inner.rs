@@ -144,7 +144,7 @@ impl<V: Vector, N: Number> Pass<'_, V, N> {
     /// have no weights and that rows need not be asked for.
     #[inline(always)]
     fn fibres<const PLAIN: bool>(&mut self, columns: &Columns<'_>, ends: &[u16]) {
-        // Once more, so that the compiler knows.
+        // A number that the compiler knows, which it does not where it comes from a field.
         let [r1, r2] = self.ranks.map(counted::<V>);
         let mut from = 0;
         for (batch, ends) in ends.chunks(FIBRES).enumerate() {
