@@ -209,6 +209,11 @@ fn every_rank_shape_and_instruction_set_equals_naive() {
             Problem::random(&[9, 30], &[rank, rank], 1, 100, rank as u64).check();
             Problem::random(&[6, 9, 8], &[3, rank, 18 - rank], 1 + rank % 2, 90, rank as u64).check();
         }
+        // What is compiled for ranks of four alone, in fibres longer and shorter than four.
+        for (flat_from, count) in [(1, 200), (2, 40), (2, 400)] {
+            Problem::random(&[6, 9, 80], &[4, 4, 4], flat_from, count, count as u64).check();
+            Problem::random(&[6, 5, 9, 30], &[2, 4, 4, 4], flat_from, count, count as u64).check();
+        }
         // Both sides of the wider kernels, and beyond them.
         for rank in [20, 24, 25, 31, 32, 33] {
             for (flat_from, ranks) in [(1, [2, rank, rank]), (2, [2, rank, rank]), (2, [3, 2, rank])] {
