@@ -4,19 +4,19 @@ use super::convert::ConvertArguments;
 use super::method::MethodArguments;
 use super::recipe::RecipeArguments;
 use super::{Context, Ranks, parse_list};
-use crate::error::{Error, IoContext, Result};
-use crate::kernel::Precision;
-use crate::recipe::{BiasChoice, auto_rank};
-use crate::reduce::Team;
-use crate::run::{Config, Every, Init, Limits, Outcome, RunDirectory, check_rank, complete};
-use crate::shard::Dataset;
-use crate::solver::StoppedBy;
-use crate::storage::RealDisk;
-use crate::units;
-use crate::usage::Usage;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use tenfill_engine::error::{Error, IoContext, Result};
+use tenfill_engine::kernel::Precision;
+use tenfill_engine::recipe::{BiasChoice, auto_rank};
+use tenfill_engine::run::{Config, Every, Init, Limits, Outcome, RunDirectory, check_rank, complete};
+use tenfill_engine::shard::Dataset;
+use tenfill_engine::solver::StoppedBy;
+use tenfill_engine::storage::RealDisk;
+use tenfill_engine::team::Team;
+use tenfill_engine::units;
+use tenfill_engine::usage::Usage;
 
 /// Complete a dataset, or a raw file that is converted first
 ///
@@ -220,7 +220,7 @@ fn convert_raw(arguments: &Arguments, data: PathBuf, context: &Context) -> Resul
         arguments.limits.threads,
         false,
     )?;
-    let converted = crate::convert::convert(&options, &context.control)?;
+    let converted = tenfill_engine::convert::convert(&options, &context.control)?;
     converted.notes.iter().for_each(|note| context.control.say(note));
     context.print(super::convert::summary(&converted.manifest, &data));
     Ok(())

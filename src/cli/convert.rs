@@ -1,18 +1,18 @@
 //! `tenfill convert`.
 
 use super::{Context, Dims, default_threads, parse_list};
-use crate::budget::Budget;
-use crate::convert::{ConvertOptions, Converted, Duplicates, SplitRule, convert};
-use crate::error::{Error, Result};
-use crate::ingest::columns::{Binning, ColumnRequest};
-use crate::ingest::dialect::{Delimiter, DialectRequest};
-use crate::ingest::{Format, ReadOptions};
-use crate::shard::Manifest;
-use crate::units;
-use crate::usage::Usage;
 use serde_json::json;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use tenfill_engine::budget::Budget;
+use tenfill_engine::convert::{ConvertOptions, Converted, Duplicates, SplitRule, convert};
+use tenfill_engine::error::{Error, Result};
+use tenfill_engine::ingest::columns::{Binning, ColumnRequest};
+use tenfill_engine::ingest::dialect::{Delimiter, DialectRequest};
+use tenfill_engine::ingest::{Format, ReadOptions};
+use tenfill_engine::shard::Manifest;
+use tenfill_engine::units;
+use tenfill_engine::usage::Usage;
 
 /// Turn ratings, readings or any table of ids and values into a dataset
 ///

@@ -2,15 +2,16 @@
 
 use super::Context;
 use super::complete::parse_lanes;
-use crate::error::{Error, Result};
-use crate::shard::{Dataset, DistributeOptions, distribute};
-use crate::storage::RealDisk;
-use crate::stream::LANES;
-use crate::units;
-use crate::usage::Usage;
 use serde_json::json;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use tenfill_engine::distribute::{DistributeOptions, distribute};
+use tenfill_engine::error::{Error, Result};
+use tenfill_engine::shard::Dataset;
+use tenfill_engine::storage::RealDisk;
+use tenfill_engine::stream::LANES;
+use tenfill_engine::units;
+use tenfill_engine::usage::Usage;
 
 /// Cut a dataset into parts, one for each host of a run over MPI
 ///

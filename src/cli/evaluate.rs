@@ -3,17 +3,17 @@
 use super::predict::in_pool;
 use super::recommend::each_mode;
 use super::{Context, default_threads, given};
-use crate::error::{Error, Result};
-use crate::model::{
-    Entries, ModeIds, Model, Observed, Place, RankMetrics, RankQuestion, evaluate_file, evaluate_split,
-    rank_metrics, read_entries,
-};
-use crate::run::Config;
-use crate::shard::Split;
-use crate::units;
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use tenfill_engine::answer::{
+    Entries, Observed, RankMetrics, RankQuestion, evaluate_file, evaluate_split, rank_metrics, read_entries,
+};
+use tenfill_engine::error::{Error, Result};
+use tenfill_engine::model::{ModeIds, Model, Place};
+use tenfill_engine::run::Config;
+use tenfill_engine::shard::Split;
+use tenfill_engine::units;
 
 /// Measure the error of a run's model
 ///

@@ -1,12 +1,13 @@
 //! `tenfill export`.
 
 use super::Context;
-use crate::error::Result;
-use crate::model::{ExportFormat, Model, export};
-use crate::storage::RealDisk;
 use serde_json::json;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use tenfill_engine::answer::{ExportFormat, export};
+use tenfill_engine::error::Result;
+use tenfill_engine::model::Model;
+use tenfill_engine::storage::RealDisk;
 
 /// Write a run's model as files that other programs read
 ///

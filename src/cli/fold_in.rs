@@ -1,14 +1,14 @@
 //! `tenfill fold-in`.
 
 use super::{Context, default_threads};
-use crate::budget::Budget;
-use crate::error::{Error, Result};
-use crate::run::{FoldOptions, fold_in};
-use crate::units;
-use crate::usage::Usage;
 use serde_json::json;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use tenfill_engine::answer::{FoldOptions, fold_in};
+use tenfill_engine::budget::Budget;
+use tenfill_engine::error::{Error, Result};
+use tenfill_engine::units;
+use tenfill_engine::usage::Usage;
 
 /// Learn ids that the model has not seen, from their entries alone
 ///

@@ -1,8 +1,8 @@
 //! `--given MODE=ID`: what predict, recommend and evaluate are told of a mode.
 
 use super::Context;
-use crate::error::{Error, Result};
-use crate::model::{Found, ModeIds, Model, Place};
+use tenfill_engine::error::{Error, Result};
+use tenfill_engine::model::{Found, ModeIds, Model, Place};
 
 /// A mode and what is said of it, as the user wrote it.
 pub(super) type Given = (String, String);

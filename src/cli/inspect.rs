@@ -1,17 +1,17 @@
 //! `tenfill inspect`.
 
 use super::{Context, Ranks, convert, default_threads, parse_list};
-use crate::error::Result;
-use crate::kernel::Precision;
-use crate::model::Model;
-use crate::objective::Needs;
-use crate::run::{Config, check_rank};
-use crate::shard::{Dataset, ModeKind};
-use crate::stream::{Access, LANES};
-use crate::units;
 use serde_json::json;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use tenfill_engine::error::Result;
+use tenfill_engine::kernel::Precision;
+use tenfill_engine::model::Model;
+use tenfill_engine::objective::Needs;
+use tenfill_engine::run::{Config, check_rank};
+use tenfill_engine::shard::{Dataset, ModeKind};
+use tenfill_engine::stream::{Access, LANES};
+use tenfill_engine::units;
 
 /// Show what a dataset or a run holds
 ///
@@ -98,7 +98,7 @@ pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<ExitCode> 
             }
             ModeKind::Bins(bins) if bins.time => {
                 let end = bins.origin + bins.width * f64::from(mode.dim);
-                let show = crate::ingest::number::format_time;
+                let show = tenfill_engine::ingest::number::format_time;
                 format!("bins of {} from {} to {}", days(bins.width), show(bins.origin), show(end))
             }
             ModeKind::Bins(bins) => format!("bins of {} from {}", bins.width, bins.origin),

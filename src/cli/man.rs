@@ -1,12 +1,12 @@
 //! `tenfill man`.
 
 use super::{Arguments as Program, Context};
-use crate::error::{IoContext, Result};
-use crate::storage::{RealDisk, make_dir, write_atomic};
 use clap::CommandFactory;
 use serde_json::json;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use tenfill_engine::error::{IoContext, Result};
+use tenfill_engine::storage::{RealDisk, make_dir, write_atomic};
 
 /// Write the manual pages
 ///

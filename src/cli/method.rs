@@ -1,10 +1,10 @@
 //! Which method a run follows: the options of `complete` behind [`Config::solver`] and its geometry.
 
 use super::recipe::RecipeArguments;
-use crate::error::{Error, Result};
-use crate::recipe::PenaltyChoice;
-use crate::run::{Config, GeometryKind};
-use crate::solver::{Algorithm, Beta, StepRule};
+use tenfill_engine::error::{Error, Result};
+use tenfill_engine::recipe::PenaltyChoice;
+use tenfill_engine::run::{Config, GeometryKind};
+use tenfill_engine::solver::{Algorithm, Beta, StepRule};
 
 /// Directions, steps and metric.
 #[derive(clap::Args)]

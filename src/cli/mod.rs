@@ -19,14 +19,14 @@ mod resume;
 mod synth;
 mod verify;
 
-use crate::control::Control;
-use crate::error::{Error, Result};
-use crate::reduce::Team;
 use clap::{CommandFactory, Parser, Subcommand};
 use std::io::{self, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use tenfill_engine::control::Control;
+use tenfill_engine::error::{Error, Result};
+use tenfill_engine::team::Team;
 
 #[derive(Parser)]
 #[command(name = "tenfill", version, about, long_about = None, max_term_width = 100)]

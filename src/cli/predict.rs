@@ -1,14 +1,15 @@
 //! `tenfill predict`.
 
 use super::{Context, default_threads, given};
-use crate::error::{Error, Result};
-use crate::ingest::dialect::{Delimiter, DialectRequest};
-use crate::model::{AnswerOptions, ModeIds, Model, predict_file};
-use crate::units;
-use crate::usage::Usage;
 use serde_json::json;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use tenfill_engine::answer::{AnswerOptions, predict_file};
+use tenfill_engine::error::{Error, Result};
+use tenfill_engine::ingest::dialect::{Delimiter, DialectRequest};
+use tenfill_engine::model::{ModeIds, Model};
+use tenfill_engine::units;
+use tenfill_engine::usage::Usage;
 
 /// Predict a value for every row of a table of ids
 ///

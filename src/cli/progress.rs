@@ -1,10 +1,10 @@
 //! Progress on a terminal: a bar with rows, bytes and time left.
 
-use crate::control::{Progress, Unit};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::fmt;
 use std::io::IsTerminal;
 use std::sync::Mutex;
+use tenfill_engine::control::{Progress, Unit};
 
 /// Bars on standard error, where that is a terminal; messages in any case but quiet.
 pub(super) struct Bars {

@@ -1,9 +1,9 @@
 //! The options of `complete` for data with noise: biases, penalty, growth, clipping.
 
-use crate::error::{Error, Result};
-use crate::objective::PenaltyKind;
-use crate::recipe::{BiasChoice, PenaltyChoice, Recipe, rating_range};
-use crate::shard::Manifest;
+use tenfill_engine::error::{Error, Result};
+use tenfill_engine::objective::PenaltyKind;
+use tenfill_engine::recipe::{BiasChoice, PenaltyChoice, Recipe, rating_range};
+use tenfill_engine::shard::Manifest;
 
 /// What the defaults leave to validation, where there are validation entries.
 #[derive(clap::Args)]

@@ -2,15 +2,16 @@
 
 use super::predict::in_pool;
 use super::{Context, default_threads, given};
-use crate::error::{Error, Result};
-use crate::model::{ModeIds, Model, Observed, Place, RecommendOptions, recommend};
-use crate::run::Config;
-use crate::shard::Split;
-use crate::units;
-use crate::usage::Usage;
 use serde_json::json;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use tenfill_engine::answer::{Observed, RecommendOptions, recommend};
+use tenfill_engine::error::{Error, Result};
+use tenfill_engine::model::{ModeIds, Model, Place};
+use tenfill_engine::run::Config;
+use tenfill_engine::shard::Split;
+use tenfill_engine::units;
+use tenfill_engine::usage::Usage;
 
 /// Find the best entries that were not observed yet
 ///

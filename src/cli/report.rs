@@ -1,12 +1,12 @@
 //! `tenfill report`.
 
 use super::Context;
-use crate::error::Result;
-use crate::report::report;
-use crate::storage::RealDisk;
 use serde_json::json;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use tenfill_engine::error::Result;
+use tenfill_engine::report::report;
+use tenfill_engine::storage::RealDisk;
 
 /// Write a page that shows a run, or compares several
 ///

@@ -2,12 +2,12 @@
 
 use super::Context;
 use super::complete::{LimitArguments, report};
-use crate::error::{Error, Result};
-use crate::run::{RunDirectory, resume};
-use crate::storage::RealDisk;
-use crate::usage::Usage;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use tenfill_engine::error::{Error, Result};
+use tenfill_engine::run::{RunDirectory, resume};
+use tenfill_engine::storage::RealDisk;
+use tenfill_engine::usage::Usage;
 
 /// Go on with a run from its newest good checkpoint
 ///
@@ -78,7 +78,7 @@ pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<ExitCode> 
         return context.team.agree(Err(Error::request("--tolerance is negative or no number")));
     }
     let limits = arguments.limits.limits(context);
-    let change = |options: &mut crate::solver::Options| {
+    let change = |options: &mut tenfill_engine::solver::Options| {
         options.max_iterations = arguments.max_iterations.unwrap_or(options.max_iterations);
         options.tolerance = arguments.tolerance.unwrap_or(options.tolerance);
         options.patience = arguments.patience.unwrap_or(options.patience);

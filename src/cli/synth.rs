@@ -1,20 +1,20 @@
 //! `tenfill synth`.
 
 use super::{Context, Dims, Ranks, convert, parse_list};
-use crate::budget::Budget;
-use crate::convert::{ConvertOptions, Duplicates, convert_entries};
-use crate::error::{Error, Result};
-use crate::ingest::source;
-use crate::shard::Split;
-use crate::synth::{
-    Batch, Distribution, EntryFiles, Part, RatingsSpec, RatingsSynth, TuckerSpec, TuckerSynth,
-};
-use crate::synth::{SynthError, entries_from_oversampling};
-use crate::units;
-use crate::usage::Usage;
 use serde_json::json;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use tenfill_engine::budget::Budget;
+use tenfill_engine::convert::{ConvertOptions, Duplicates, convert_entries};
+use tenfill_engine::error::{Error, Result};
+use tenfill_engine::ingest::source;
+use tenfill_engine::shard::Split;
+use tenfill_engine::synth::{
+    Batch, Distribution, EntryFiles, Part, RatingsSpec, RatingsSynth, TuckerSpec, TuckerSynth,
+};
+use tenfill_engine::synth::{SynthError, entries_from_oversampling};
+use tenfill_engine::units;
+use tenfill_engine::usage::Usage;
 
 /// Make reproducible test data
 ///
@@ -213,7 +213,7 @@ fn write_files(
     usage: &Usage,
     context: &Context,
 ) -> Result<ExitCode> {
-    let disk = crate::storage::RealDisk;
+    let disk = tenfill_engine::storage::RealDisk;
     let mut files =
         EntryFiles::create(&disk, &arguments.output, arguments.dims.len(), ratings, arguments.force)?;
     generator.for_each_batch(|batch| {

@@ -1,13 +1,13 @@
 //! `tenfill verify`.
 
 use super::Context;
-use crate::error::Result;
-use crate::run::verify_run;
-use crate::shard::verify;
-use crate::units;
 use serde_json::json;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use tenfill_engine::error::Result;
+use tenfill_engine::run::verify_run;
+use tenfill_engine::shard::verify;
+use tenfill_engine::units;
 
 /// Check every checksum and every rule of a dataset or a run
 ///

@@ -87,7 +87,7 @@ pub(super) fn run<J: Job>(job: J) {
 
 /// Runs plain code compiled for the best instructions this processor has: whatever is inlined into `work`.
 /// The compiler fuses and reorders nothing by itself, so that the results are the same bits with any.
-pub(crate) fn vectorised(work: impl FnOnce()) {
+pub fn vectorised(work: impl FnOnce()) {
     struct Work<F>(F);
     impl<F: FnOnce()> Job for Work<F> {
         #[inline(always)]
@@ -101,8 +101,8 @@ pub(crate) fn vectorised(work: impl FnOnce()) {
 #[cfg(target_arch = "aarch64")]
 mod compiled {
     use super::{BlockJob, Job, RankJob, Width};
-    use crate::kernel::arithmetic::Fused;
-    use crate::kernel::vector::Vector;
+    use crate::arithmetic::Fused;
+    use crate::vector::Vector;
 
     #[target_feature(enable = "neon")]
     pub(super) fn with_neon<J: Job>(job: J) {
@@ -123,8 +123,8 @@ mod compiled {
 #[cfg(target_arch = "x86_64")]
 mod compiled {
     use super::{BlockJob, Job, RankJob, Width};
-    use crate::kernel::arithmetic::Fused;
-    use crate::kernel::vector::Vector;
+    use crate::arithmetic::Fused;
+    use crate::vector::Vector;
 
     #[target_feature(enable = "avx2,fma")]
     pub(super) fn with_avx2<J: Job>(job: J) {
@@ -314,7 +314,7 @@ pub(super) mod limit {
     }
 
     /// Every set of instructions that this processor has, used by this thread while `test` runs.
-    pub(in crate::kernel) fn with_each(test: impl Fn(Instructions)) {
+    pub(crate) fn with_each(test: impl Fn(Instructions)) {
         #[cfg(target_arch = "x86_64")]
         let all = [Instructions::Any, Instructions::Avx2, Instructions::Avx512];
         #[cfg(target_arch = "aarch64")]

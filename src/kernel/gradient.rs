@@ -15,7 +15,7 @@ use super::rows::{RowAdder, Rows, packed_rows};
 use super::sums::{GradientSums, Number};
 use super::walk::{Pass, walk};
 use super::workspace::{Decoded, Stack, Workspace};
-use crate::shard::BlockView;
+use crate::block::BlockView;
 use std::marker::PhantomData;
 use std::ops::Range;
 

@@ -8,7 +8,7 @@ use super::factors::FactorsView;
 use super::polynomial::{LinePolynomial, MAX_ENTRY};
 use super::sums::{GradientSums, ResidualSums, StepSums};
 use crate::MAX_ORDER;
-use crate::shard::BlockView;
+use crate::block::BlockView;
 
 /// Calls `each(position, term)` for every term (a_0, ..., a_{D-1}) of the sum over the ranks, in
 /// the order of the core's numbers.

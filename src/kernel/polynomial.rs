@@ -10,7 +10,7 @@ use super::factors::FactorsView;
 use super::walk::{Pass, walk};
 use super::workspace::{Stack, Workspace};
 use crate::MAX_ORDER;
-use crate::shard::BlockView;
+use crate::block::BlockView;
 use std::marker::PhantomData;
 use std::ops::Range;
 

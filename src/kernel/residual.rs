@@ -15,7 +15,7 @@ use super::vector::{Four, Vector, dots};
 use super::walk::{Pass, walk};
 use super::workspace::{Stack, Workspace};
 use crate::MAX_ORDER;
-use crate::shard::BlockView;
+use crate::block::BlockView;
 use std::marker::PhantomData;
 use std::ops::Range;
 
@@ -89,8 +89,9 @@ pub fn for_each_prediction(
 }
 
 impl ResidualSums {
+    /// Adds an entry's residual.
     #[inline(always)]
-    pub(crate) fn add_entry(&mut self, residual: f64, weight: f64) {
+    pub fn add_entry(&mut self, residual: f64, weight: f64) {
         self.squares += weight * (residual * residual);
         self.absolute += weight * residual.abs();
         self.weight += weight;

@@ -14,7 +14,7 @@ use super::step_inner::StepInner;
 use super::sums::StepSums;
 use super::walk::{Pass, walk};
 use super::workspace::{Decoded, Stack, Workspace};
-use crate::shard::BlockView;
+use crate::block::BlockView;
 use std::marker::PhantomData;
 use std::ops::Range;
 

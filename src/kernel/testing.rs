@@ -1,7 +1,6 @@
 //! Blocks made in memory, for tests and benchmarks of the kernels.
 
-use crate::MAX_ORDER;
-use crate::shard::{BlockView, Ids, Values};
+use crate::block::{BlockView, Ids, Values};
 
 /// How [`OwnedBlock`] stores values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,7 +23,6 @@ enum OwnedIds {
 /// The columns that a [`BlockView`] borrows.
 #[derive(Debug, Clone)]
 pub struct OwnedBlock {
-    order: usize,
     flat_from: usize,
     ids: Vec<OwnedIds>,
     ends: Vec<Vec<u16>>,
@@ -77,7 +75,6 @@ impl OwnedBlock {
         }
         let ids = nodes.into_iter().map(|ids| encode_ids(ids, short)).collect();
         let mut block = OwnedBlock {
-            order,
             flat_from,
             ids,
             ends,
@@ -111,30 +108,20 @@ impl OwnedBlock {
 
     /// The view that kernels read.
     pub fn view(&self) -> BlockView<'_> {
-        let mut ids = [Ids::U32(&[]); MAX_ORDER];
-        let mut ends: [&[u16]; MAX_ORDER] = [&[]; MAX_ORDER];
-        for level in 0..self.order {
-            ids[level] = match &self.ids[level] {
+        let ids: Vec<Ids<'_>> = (self.ids.iter())
+            .map(|ids| match ids {
                 OwnedIds::U16 { base, ids } => Ids::U16 { base: *base, ids },
                 OwnedIds::U32(ids) => Ids::U32(ids),
-            };
-            ends[level] = &self.ends[level];
-        }
+            })
+            .collect();
+        let ends: Vec<&[u16]> = self.ends[..self.flat_from].iter().map(Vec::as_slice).collect();
         let values = match self.kind {
             ValueKind::Codes => Values::Codes { table: &self.table, codes: &self.codes },
             ValueKind::F32 => Values::F32(&self.singles),
             ValueKind::F64 => Values::F64(&self.doubles),
         };
         let weights = (!self.weights.is_empty()).then(|| Values::F64(&self.weights));
-        BlockView {
-            order: self.order,
-            entries: values.len(),
-            flat_from: self.flat_from,
-            ids,
-            ends,
-            values,
-            weights,
-        }
+        BlockView::new(&ids, &ends, values, weights).expect("built as a block")
     }
 }
 
@@ -192,8 +179,8 @@ impl OwnedFactors {
     }
 
     /// The view that kernels read.
-    pub fn view(&self) -> crate::kernel::FactorsView<'_> {
+    pub fn view(&self) -> crate::FactorsView<'_> {
         let rows: Vec<&[f64]> = self.rows.iter().map(Vec::as_slice).collect();
-        crate::kernel::FactorsView::new(&self.ranks, &rows, &self.core)
+        crate::FactorsView::new(&self.ranks, &rows, &self.core)
     }
 }

@@ -380,7 +380,7 @@ fn entries_with_unseen_indices_are_counted_not_scored() {
     let point = problem.point.view();
     let unseen_1: Vec<bool> = (0..8).map(|i| i % 3 == 0).collect();
     let unseen_2 = [false, true, false, false, false, false];
-    let mut unseen: Unseen<'_> = [None; crate::MAX_ORDER];
+    let mut unseen: Unseen<'_> = [None; MAX_ORDER];
     unseen[1] = Some(&unseen_1);
     unseen[2] = Some(&unseen_2);
     let (mut sums, mut expected) = (ResidualSums::default(), ResidualSums::default());

@@ -1,7 +1,7 @@
 //! The way through a block's tree: which node is opened and closed when.
 
 use crate::MAX_ORDER;
-use crate::shard::BlockView;
+use crate::block::BlockView;
 use std::ops::Range;
 
 /// What a kernel does at the nodes of the levels above `depth`, and at the nodes below them.

@@ -7,7 +7,7 @@ use super::packed::{Lines, Packed};
 use super::rows::prefetch_all;
 use super::walk::children;
 use crate::MAX_ORDER;
-use crate::shard::{BlockView, Ids, Values};
+use crate::block::{BlockView, Ids, Values};
 use std::ops::Range;
 
 /// Scratch memory for all kernels: one per lane, made once. Holds no results: a kernel's sums do

@@ -1,7 +1,7 @@
 //! The data that kernels are measured on, made by `tenfill synth` and kept.
 
 use std::path::{Path, PathBuf};
-use tenfill::shard::{Dataset, Split};
+use tenfill_engine::shard::{Dataset, Split};
 
 /// Where and with what is measured.
 #[derive(clap::Args)]

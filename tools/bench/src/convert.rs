@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use tenfill::units;
+use tenfill_engine::units;
 
 /// Converting a CSV of integer ids, side by side with DuckDB sorting it into Parquet
 #[derive(clap::Args)]

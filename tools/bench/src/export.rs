@@ -3,8 +3,8 @@
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
-use tenfill::Dataset;
-use tenfill::shard::Split;
+use tenfill_engine::Dataset;
+use tenfill_engine::shard::Split;
 
 /// Write the splits of a dataset as CSV files of indices and values
 #[derive(clap::Args)]

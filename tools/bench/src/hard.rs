@@ -7,7 +7,7 @@ use crate::measure::last_line;
 use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
-use tenfill::Dataset;
+use tenfill_engine::Dataset;
 
 /// Try several ways on case S5 and count passes
 #[derive(clap::Args)]

@@ -13,14 +13,14 @@ use serde_json::{Value, json};
 use std::hint::black_box;
 use std::path::PathBuf;
 use std::time::Instant;
-use tenfill::budget::Budget;
-use tenfill::kernel::{FactorsView, GradientSums, Precision, StepSums, naive};
-use tenfill::manifold::{Distribution, Point, Tangent, random_point};
-use tenfill::objective::Streamed;
-use tenfill::shard::{BlockView, Dataset, Shard, Split};
-use tenfill::solver::Objective;
-use tenfill::stream::Access;
-use tenfill::usage::{anonymous_bytes, cpu_seconds};
+use tenfill_engine::budget::Budget;
+use tenfill_engine::kernel::{BlockView, FactorsView, GradientSums, Precision, StepSums, naive};
+use tenfill_engine::manifold::{Distribution, Point, Tangent, random_point};
+use tenfill_engine::objective::Streamed;
+use tenfill_engine::shard::{Dataset, Shard, Split};
+use tenfill_engine::solver::Objective;
+use tenfill_engine::stream::Access;
+use tenfill_engine::usage::{anonymous_bytes, cpu_seconds};
 
 /// Measure the passes over the data against their naive twins
 #[derive(clap::Args)]
@@ -219,7 +219,7 @@ fn measure(case: &Case, dataset: &Dataset, limits: &Limits) -> Result<Vec<Value>
     let blocks: Vec<BlockView<'_>> = (few.bytes().enumerate())
         .map(|(number, bytes)| few.shard.view(number, bytes).map_err(|error| error.to_string()))
         .collect::<Result<_, _>>()?;
-    let naive_entries = blocks.iter().map(|block| block.entries).sum::<usize>() as f64;
+    let naive_entries = blocks.iter().map(|block| block.entries()).sum::<usize>() as f64;
     let mut partials = direction.clone();
     let (mut lines, mut gradient_ns) = (Vec::new(), f64::NAN);
     for (pass, precision) in

@@ -5,7 +5,7 @@ use crate::measure;
 use serde_json::Value;
 use std::process::Command;
 use std::time::Instant;
-use tenfill::reduce::Team;
+use tenfill_engine::team::Team;
 
 /// Compare 2 processes of 1 thread with 1 process of 2 threads, and the memory of 1, 2 and 4 with what `inspect
 /// --ranks` says (needs a tenfill with `--features mpi`, and mpirun)
@@ -142,13 +142,13 @@ pub fn reduce(arguments: &ReduceArguments) -> Result<(), String> {
     let mut times = [Vec::new(), Vec::new()];
     let mut total = vec![0.0; own.len()];
     for _ in 0..arguments.rounds {
-        team.combine(&mut [0], tenfill::reduce::Combine::Or); // all begin together
+        team.combine(&mut [0], tenfill_engine::team::Combine::Or); // all begin together
         let begun = Instant::now();
         team.chain(&mut total, |offset, to| {
             to.iter_mut().zip(&own[offset..]).for_each(|(to, from)| *to += from);
         });
         times[0].push(begun.elapsed().as_secs_f64());
-        team.combine(&mut [0], tenfill::reduce::Combine::Or);
+        team.combine(&mut [0], tenfill_engine::team::Combine::Or);
         let begun = Instant::now();
         total.copy_from_slice(&own);
         team.sum_in_any_order(&mut total);

@@ -6,9 +6,9 @@ use crate::{export, measure};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use tenfill::Dataset;
-use tenfill::shard::Split;
-use tenfill::synth::{RatingsSpec, RatingsSynth};
+use tenfill_engine::Dataset;
+use tenfill_engine::shard::Split;
+use tenfill_engine::synth::{RatingsSpec, RatingsSynth};
 
 /// Compare the default settings with the plain method, and with cmfrec and scikit-surprise
 #[derive(clap::Args)]

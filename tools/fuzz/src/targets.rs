@@ -2,16 +2,16 @@
 //! change gets past them to the rules behind.
 
 use std::path::{Path, PathBuf};
-use tenfill::checkpoint::{Checkpoints, Progress};
-use tenfill::control::Control;
-use tenfill::ingest::columns::ColumnRequest;
-use tenfill::ingest::dialect::DialectRequest;
-use tenfill::ingest::{self, ReadOptions};
-use tenfill::manifold::{Distribution, Tangent, random_point};
-use tenfill::model::{Biases, Ends, Fit, Model, TimeBias};
-use tenfill::shard::{Manifest, Shard, ShardWriter};
-use tenfill::solver::{Best, Iteration, State, Stochastic};
-use tenfill::storage::RealDisk;
+use tenfill_engine::checkpoint::{Checkpoints, Progress};
+use tenfill_engine::control::Control;
+use tenfill_engine::ingest::columns::ColumnRequest;
+use tenfill_engine::ingest::dialect::DialectRequest;
+use tenfill_engine::ingest::{self, ReadOptions};
+use tenfill_engine::manifold::{Distribution, Tangent, random_point};
+use tenfill_engine::model::{Biases, Ends, Fit, Model, TimeBias};
+use tenfill_engine::shard::{Manifest, Shard, ShardWriter};
+use tenfill_engine::solver::{Best, Iteration, State, Stochastic};
+use tenfill_engine::storage::RealDisk;
 
 const DIMS: [u32; 3] = [40, 300, 70_000];
 
@@ -75,7 +75,7 @@ pub const TARGETS: [Target; 5] = [
 
 /// A small run, made by the program's own code; its files are seeds.
 fn sample(place: &Path) -> PathBuf {
-    use tenfill::convert::{ConvertOptions, Duplicates, SplitRule, convert};
+    use tenfill_engine::convert::{ConvertOptions, Duplicates, SplitRule, convert};
     let run = place.join("run");
     let mut table = String::from("user,item,day,value\n");
     for n in 0..200u32 {
@@ -163,7 +163,7 @@ fn mend_shard(bytes: &mut [u8]) {
     put_crc(bytes, tail..tail + 56, tail + 56);
 }
 
-fn read_shard(path: &Path) -> tenfill::Result<f64> {
+fn read_shard(path: &Path) -> tenfill_engine::Result<f64> {
     let shard = Shard::open(path, &DIMS)?;
     let (mut buffer, mut sum) = (Vec::new(), 0.0);
     for number in 0..shard.blocks().len() {
@@ -223,7 +223,7 @@ fn checkpoints(place: &Path) -> Vec<Vec<u8>> {
 }
 
 fn models(place: &Path) -> Vec<Vec<u8>> {
-    let dataset = tenfill::shard::Dataset::open(sample(place)).expect("the sample can be opened");
+    let dataset = tenfill_engine::shard::Dataset::open(sample(place)).expect("the sample can be opened");
     let dims: Vec<usize> = dataset.manifest().dims().iter().map(|&dim| dim as usize).collect();
     let point = random_point(&dims, &[2, 2, 2], Distribution::Uniform, 1);
     let unseen = vec![vec![1], vec![], vec![0, 3]];
@@ -294,7 +294,7 @@ fn read_options(place: &Path) -> ReadOptions {
     }
 }
 
-fn read_table(path: &Path) -> tenfill::Result<usize> {
+fn read_table(path: &Path) -> tenfill_engine::Result<usize> {
     let options = read_options(path.parent().unwrap_or(path));
     let input = ingest::open(path, &options, &Control::default())?;
     let mut rows = 0;

@@ -4,14 +4,16 @@
 use crate::instance::Instance;
 use crate::record::{Book, Clock, Errors, Rules};
 use crate::{Result, told};
-use tenfill::budget::Budget;
-use tenfill::kernel::Precision;
-use tenfill::manifold::{Distribution, Embedded, Euclidean, Geometry, Point, Preconditioned, random_point};
-use tenfill::objective::{Regularised, Streamed};
-use tenfill::reduce::Exchange;
-use tenfill::shard::Split;
-use tenfill::solver::{Algorithm, Beta, Options, Solver, StoppedBy};
-use tenfill::stream::Stream;
+use tenfill_engine::budget::Budget;
+use tenfill_engine::kernel::Precision;
+use tenfill_engine::manifold::{
+    Distribution, Embedded, Euclidean, Geometry, Point, Preconditioned, random_point,
+};
+use tenfill_engine::objective::{Regularised, Streamed};
+use tenfill_engine::reduce::Exchange;
+use tenfill_engine::shard::Split;
+use tenfill_engine::solver::{Algorithm, Beta, Options, Solver, StoppedBy};
+use tenfill_engine::stream::Stream;
 
 /// A system of the engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 
 use crate::Result;
 use std::path::Path;
-use tenfill::report::{Axes, COLOURS, Scale, Series, lines};
+use tenfill_engine::report::{Axes, COLOURS, Scale, Series, lines};
 
 /// On white, by role and by series.
 const PLAIN: [(&str, &str); 3] = [("muted", "#555555"), ("grid", "#e2e2e2"), ("axis", "#999999")];

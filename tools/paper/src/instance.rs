@@ -4,11 +4,11 @@ use crate::record::About;
 use crate::{Result, told};
 use std::path::Path;
 use tempfile::TempDir;
-use tenfill::convert::{ConvertOptions, Duplicates, convert, convert_entries};
-use tenfill::ingest::Binning;
-use tenfill::shard::Split;
-use tenfill::synth::{Part, TuckerSpec, TuckerSynth, entries_from_oversampling};
-use tenfill::{Control, Dataset};
+use tenfill_engine::convert::{ConvertOptions, Duplicates, convert, convert_entries};
+use tenfill_engine::ingest::Binning;
+use tenfill_engine::shard::Split;
+use tenfill_engine::synth::{Part, TuckerSpec, TuckerSynth, entries_from_oversampling};
+use tenfill_engine::{Control, Dataset};
 
 /// A low-rank instance of the paper's section 5.
 #[derive(Debug, Clone)]
@@ -87,7 +87,7 @@ impl Synthetic {
 }
 
 /// Takes indices (one per mode and entry), values and splits.
-pub type Take<'a> = dyn FnMut(&[u32], &[f64], &[Split]) -> tenfill::Result<()> + 'a;
+pub type Take<'a> = dyn FnMut(&[u32], &[f64], &[Split]) -> tenfill_engine::Result<()> + 'a;
 
 /// An instance whose entries lie on disk.
 pub struct Instance {
@@ -103,7 +103,7 @@ impl Instance {
     pub fn fill(
         about: About,
         work: &Path,
-        fill: impl FnOnce(&mut Take<'_>) -> tenfill::Result<()>,
+        fill: impl FnOnce(&mut Take<'_>) -> tenfill_engine::Result<()>,
     ) -> Result<Self> {
         std::fs::create_dir_all(work).map_err(|error| format!("{}: {error}", work.display()))?;
         let folder = tempfile::tempdir_in(work).map_err(told)?;

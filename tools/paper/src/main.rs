@@ -41,7 +41,7 @@ struct Arguments {
     #[arg(long, global = true, value_name = "N")]
     seeds: Option<u64>,
     /// Memory that HaLRTC, Latent and Hard may take
-    #[arg(long, global = true, default_value = "4G", value_parser = tenfill::units::parse_size)]
+    #[arg(long, global = true, default_value = "4G", value_parser = tenfill_engine::units::parse_size)]
     memory: u64,
 }
 
@@ -139,7 +139,7 @@ fn run(arguments: Arguments) -> Result<()> {
         return Err("--seeds 0 leaves nothing to run".into());
     }
     let settings = Settings { out, extent, seeds, memory };
-    let (started, cpu) = (Instant::now(), tenfill::usage::cpu_seconds());
+    let (started, cpu) = (Instant::now(), tenfill_engine::usage::cpu_seconds());
     let done = match arguments.command {
         Command::S1 => synthetic("S1", &settings),
         Command::S2 => synthetic("S2", &settings),
@@ -156,7 +156,7 @@ fn run(arguments: Arguments) -> Result<()> {
         Command::Results { output } => return results(&settings.out, &output),
     };
     done?;
-    let used = tenfill::usage::cpu_seconds() - cpu;
+    let used = tenfill_engine::usage::cpu_seconds() - cpu;
     eprintln!("{:.0} s, {used:.0} s of processor time", started.elapsed().as_secs_f64());
     Ok(())
 }

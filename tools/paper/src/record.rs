@@ -5,7 +5,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::time::Instant;
-use tenfill::solver::StoppedBy;
+use tenfill_engine::solver::StoppedBy;
 
 /// One system on one instance.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -160,11 +160,11 @@ impl Clock {
 
     /// Times `work`.
     pub fn time<T>(&mut self, work: impl FnOnce() -> T) -> T {
-        self.since = Some((Instant::now(), tenfill::usage::cpu_seconds()));
+        self.since = Some((Instant::now(), tenfill_engine::usage::cpu_seconds()));
         let done = work();
         if let Some((wall, cpu)) = self.since.take() {
             self.spent.0 += wall.elapsed().as_secs_f64();
-            self.spent.1 += tenfill::usage::cpu_seconds() - cpu;
+            self.spent.1 += tenfill_engine::usage::cpu_seconds() - cpu;
         }
         done
     }

@@ -11,9 +11,9 @@ use crate::factored::{Start, first_point, open, test_entries, test_mse};
 use crate::instance::Instance;
 use crate::record::{Book, Clock, Errors, Rules};
 use crate::{Result, told};
-use tenfill::kernel::Precision;
-use tenfill::manifold::{Point, Tangent};
-use tenfill::solver::{Objective, StoppedBy, least_minimum};
+use tenfill_engine::kernel::Precision;
+use tenfill_engine::manifold::{Point, Tangent};
+use tenfill_engine::solver::{Objective, StoppedBy, least_minimum};
 
 /// All that the next iteration depends on.
 pub struct TOpt {
@@ -138,8 +138,8 @@ pub fn run(book: &mut Book, instance: &Instance, start: Start, rules: &Rules) ->
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tenfill::manifold::{Distribution, random_point};
-    use tenfill::solver::{Entries, InMemory};
+    use tenfill_engine::manifold::{Distribution, random_point};
+    use tenfill_engine::solver::{Entries, InMemory};
 
     /// About `share` of the entries of a random tensor of rank 2, and the others.
     fn sample(n: usize, share: u64) -> (InMemory, Entries) {

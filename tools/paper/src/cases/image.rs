@@ -10,10 +10,10 @@ use crate::picture::{self, Grey};
 use crate::record::{About, Book, Rules};
 use crate::{told, topt};
 use std::path::Path;
-use tenfill::kernel::Precision;
-use tenfill::manifold::{Core, Point};
-use tenfill::shard::Split;
-use tenfill::synth::{Permutation, entries_from_oversampling};
+use tenfill_engine::kernel::Precision;
+use tenfill_engine::manifold::{Core, Point};
+use tenfill_engine::shard::Split;
+use tenfill_engine::synth::{Permutation, entries_from_oversampling};
 
 /// The order of the paper's Table 2 for OS 11, best first, with its mean squared errors.
 pub const PAPER_ORDER: [(&str, f64); 6] = [

@@ -12,7 +12,7 @@ use crate::Result;
 use crate::figure::{self, Curves};
 use crate::record::{Book, Step};
 use std::path::{Path, PathBuf};
-use tenfill::report::Scale;
+use tenfill_engine::report::Scale;
 
 /// How much of the paper's grid is run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -9,10 +9,10 @@ use crate::record::{Book, Rules};
 use crate::told;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
-use tenfill::kernel::Precision;
-use tenfill::manifold::Point;
-use tenfill::report::{Scale, periodogram};
-use tenfill::shard::ModeKind;
+use tenfill_engine::kernel::Precision;
+use tenfill_engine::manifold::Point;
+use tenfill_engine::report::{Scale, periodogram};
+use tenfill_engine::shard::ModeKind;
 
 /// Runs R2 on a ratings file with users, movies, ratings and times.
 pub fn ratings(file: &Path, settings: &Settings) -> Result<()> {
@@ -87,7 +87,7 @@ fn weeks(instance: &Instance, point: &Point) -> Result<Weeks> {
     let mut entries = vec![0u64; point.factors[mode].rows()];
     let counted = instance
         .dataset
-        .for_each(tenfill::shard::Split::Train, |indices, _| entries[indices[mode] as usize] += 1);
+        .for_each(tenfill_engine::shard::Split::Train, |indices, _| entries[indices[mode] as usize] += 1);
     counted.map_err(told)?;
     let known: Vec<usize> = (0..entries.len()).filter(|&week| entries[week] > 0).collect();
     const DAY: f64 = 86_400.0;

@@ -7,7 +7,7 @@ use crate::factored::{self, Factored, Start};
 use crate::instance::Synthetic;
 use crate::record::{Book, Rules};
 use crate::topt;
-use tenfill::kernel::Precision;
+use tenfill_engine::kernel::Precision;
 
 /// Their names.
 pub const CASES: [&str; 8] = ["S1", "S2", "S3", "S4", "S5", "S6", "S7", "S8"];

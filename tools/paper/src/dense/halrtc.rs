@@ -8,7 +8,7 @@
 use super::nuclear::shrink;
 use super::{Completion, Observed};
 use rayon::prelude::*;
-use tenfill::manifold::Core;
+use tenfill_engine::manifold::Core;
 
 /// How much the penalty grows with each step; between 1.1 and 1.2 in the publication.
 const GROWTH: f64 = 1.1;

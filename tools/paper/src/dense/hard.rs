@@ -11,7 +11,7 @@
 use super::nuclear::shrink;
 use super::{Completion, Observed};
 use rayon::prelude::*;
-use tenfill::manifold::Core;
+use tenfill_engine::manifold::Core;
 
 /// The threshold, as a share of the largest singular value of the known entries.
 const THRESHOLD: f64 = 0.05;

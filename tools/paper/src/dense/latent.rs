@@ -10,7 +10,7 @@
 use super::nuclear::shrink;
 use super::{Completion, Observed};
 use rayon::prelude::*;
-use tenfill::manifold::Core;
+use tenfill_engine::manifold::Core;
 
 /// The step, as a share of the largest singular value of the known entries.
 const STEP: f64 = 0.1;

@@ -16,9 +16,9 @@ pub use nuclear::{Shrunk, largest_singular_value, shrink};
 use crate::instance::Instance;
 use crate::record::{Book, Clock, Errors, Rules};
 use crate::{Result, told};
-use tenfill::manifold::Core;
-use tenfill::shard::Split;
-use tenfill::units;
+use tenfill_engine::manifold::Core;
+use tenfill_engine::shard::Split;
+use tenfill_engine::units;
 
 /// Entries of a tensor, by their place in row-major order.
 pub type Places = Vec<(usize, f64)>;

@@ -1,6 +1,7 @@
 //! The proximal operator of the nuclear norm of an unfolding.
 
-use tenfill::manifold::{Core, Square};
+use tenfill_engine::manifold::Core;
+use tenfill_engine::rows::Square;
 
 /// What [`shrink`] gives.
 pub struct Shrunk {

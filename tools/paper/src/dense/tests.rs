@@ -3,7 +3,7 @@
 use super::*;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
-use tenfill::manifold::{Distribution, random_point};
+use tenfill_engine::manifold::{Distribution, random_point};
 
 fn gaussian(dims: &[usize], seed: u64) -> Core {
     let mut rng = Pcg64::seed_from_u64(seed);

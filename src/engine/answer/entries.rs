@@ -1,0 +1,96 @@
+//! The entries of a file, with the model's indices of their ids.
+
+use crate::MAX_ORDER;
+use crate::control::Control;
+use crate::error::{Error, Result};
+use crate::ingest::columns::{Binning, ColumnRequest};
+use crate::ingest::{self, Cell, ModeCells, ReadOptions, RowBatch};
+use crate::model::{Found, ModeIds, Model};
+use std::path::Path;
+
+/// One row of a file.
+pub struct EntryRow<'b> {
+    /// What was found of each mode.
+    pub found: &'b [Found],
+    /// The value.
+    pub value: f64,
+    batch: &'b RowBatch,
+    row: usize,
+}
+
+impl EntryRow<'_> {
+    /// The id of a mode as it stands in the file; of binned modes the number.
+    pub fn id(&self, mode: usize) -> String {
+        match &self.batch.modes[mode] {
+            ModeCells::Ids(cells) => match cells[self.row] {
+                Cell::Integer(id) => id.to_string(),
+                Cell::Text { start, length } => {
+                    String::from_utf8_lossy(self.batch.text_of(start, length)).into_owned()
+                }
+            },
+            ModeCells::Numbers(numbers) => numbers[self.row].to_string(),
+        }
+    }
+}
+
+/// Reads a file with the columns of the model's modes and value.
+pub fn read_entries(
+    model: &Model,
+    ids: &[ModeIds],
+    path: &Path,
+    threads: usize,
+    control: &Control,
+    mut each: impl FnMut(&EntryRow<'_>) -> Result<()>,
+) -> Result<()> {
+    let about = &model.about;
+    let bins = ids.iter().filter_map(|mode| {
+        mode.bins().map(|bins| (plain_column(mode.name()), Binning { width: bins.width, time: bins.time }))
+    });
+    let options = ReadOptions {
+        columns: ColumnRequest {
+            modes: Some(ids.iter().map(|mode| plain_column(mode.name())).collect()),
+            value: Some(plain_column(&about.value)),
+            bins: bins.collect(),
+            ..ColumnRequest::default()
+        },
+        threads,
+        ..ReadOptions::default()
+    };
+    let input = ingest::open(path, &options, control)?;
+    ingest::read_rows(input, &options, control, |batch| {
+        if let Some(bad) = batch.bad.first() {
+            return Err(Error::Row { file: batch.file.clone(), line: bad.line, what: bad.what.clone() });
+        }
+        let mut found = [Found::Unknown; MAX_ORDER];
+        for row in 0..batch.len() {
+            for (mode, (cells, ids)) in batch.modes.iter().zip(ids).enumerate() {
+                found[mode] = match cells {
+                    ModeCells::Ids(cells) => match cells[row] {
+                        Cell::Integer(id) => ids.integer(id),
+                        Cell::Text { start, length } => {
+                            match std::str::from_utf8(batch.text_of(start, length)) {
+                                Ok(text) => ids.find(text).unwrap_or(Found::Unknown),
+                                Err(_) => Found::Unknown,
+                            }
+                        }
+                    },
+                    ModeCells::Numbers(numbers) => {
+                        let unit = match ids.bins() {
+                            Some(bins) if bins.time && !batch.times_seen.has_dates(mode) => bins.per_second,
+                            _ => 1.0,
+                        };
+                        ids.moment(numbers[row] / unit)
+                    }
+                };
+            }
+            each(&EntryRow { found: &found[..ids.len()], value: batch.values[row], batch: &batch, row })?;
+        }
+        Ok(())
+    })
+}
+
+/// `column3` and `mode3` were made from a column's number: files without a header have no names.
+fn plain_column(name: &str) -> String {
+    let number = name.strip_prefix("column").or_else(|| name.strip_prefix("mode"));
+    number.filter(|number| number.parse::<usize>().is_ok()).map_or_else(|| name.to_string(), str::to_string)
+}

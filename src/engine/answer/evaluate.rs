@@ -1,0 +1,102 @@
+//! How far a model is from entries it may not have seen.
+
+use super::read_entries;
+use crate::control::Control;
+use crate::error::{Error, Result};
+use crate::kernel::ResidualSums;
+use crate::model::{Found, ModeIds, Model};
+use crate::objective::{Scoring, UnseenRows, score};
+use crate::reduce::Exchange;
+use crate::shard::{Dataset, Split};
+use crate::stream::Stream;
+use std::path::Path;
+
+/// Errors over some entries.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Evaluation {
+    /// The mean squared error.
+    pub mse: f64,
+    /// The mean absolute error.
+    pub mae: f64,
+    /// Whether the means are weighted, by the weights of the dataset's entries.
+    pub weighted: bool,
+    /// The entries in these means.
+    pub entries: u64,
+    /// Of these, the ones scored by biases alone, because an id has no train entries.
+    pub fallback: u64,
+    /// The entries left out, because the model does not know one of their ids and has no biases.
+    pub unscored: u64,
+    /// Of the scored ones, those whose time lies outside the bins and was taken as the nearest.
+    pub outside_bins: u64,
+}
+
+impl Evaluation {
+    /// The root of the mean squared error.
+    pub fn rmse(&self) -> f64 {
+        self.mse.sqrt()
+    }
+
+    fn of(sums: &ResidualSums, weighted: bool, fallback: u64, outside_bins: u64) -> Self {
+        Evaluation {
+            mse: sums.mse().unwrap_or(0.0),
+            mae: sums.mae().unwrap_or(0.0),
+            weighted,
+            entries: sums.scored,
+            fallback,
+            unscored: sums.unscored,
+            outside_bins,
+        }
+    }
+}
+
+/// On a split of the dataset that the model was fitted to; an error where the split is empty.
+pub fn evaluate_split(model: &Model, dataset: &Dataset, split: Split) -> Result<Evaluation> {
+    let manifest = dataset.manifest();
+    // A model that ids were folded into has more of them than the dataset.
+    let fits = |(dim, mode): (u32, &crate::shard::Mode)| dim <= mode.dim;
+    if manifest.modes.len() != model.about.modes.len()
+        || !manifest.dims().into_iter().zip(&model.about.modes).all(fits)
+    {
+        return Err(Error::input(
+            dataset.directory(),
+            "the model was fitted to a dataset of other dimensions",
+        ));
+    }
+    if manifest.split(split).entries == 0 {
+        return Err(Error::input(
+            dataset.directory(),
+            format!("the dataset has no {} entries", split.name()),
+        ));
+    }
+    let train = Stream::open(dataset, Split::Train, None)?;
+    let unseen = UnseenRows::of(dataset, &train)?;
+    let stream = Stream::open(dataset, split, None)?;
+    let scoring =
+        Scoring { biases: model.biases.as_ref(), clip: model.about.clipping(), held: &model.about.held };
+    let dims: Vec<usize> = manifest.level_dims().iter().map(|&dim| dim as usize).collect();
+    let exchange = Exchange::new(&stream, &dims)?;
+    let scored = score(&stream, &exchange, &model.point, &manifest.mode_order, &unseen, &scoring)?;
+    Ok(Evaluation::of(&scored.all, manifest.weights.is_some(), scored.fallback.scored, 0))
+}
+
+/// On the entries of a file with the columns of the model's modes and value.
+pub fn evaluate_file(model: &Model, path: &Path, threads: usize, control: &Control) -> Result<Evaluation> {
+    let ids = ModeIds::of_all(model)?;
+    let mut sums = ResidualSums::default();
+    let (mut fallback, mut outside) = (0, 0);
+    let mut indices = vec![None; ids.len()];
+    read_entries(model, &ids, path, threads, control, |row| {
+        indices.iter_mut().zip(row.found).for_each(|(index, found)| *index = found.index());
+        let prediction = model.predict(&indices);
+        if !prediction.known && model.biases.is_none() {
+            sums.unscored += 1;
+            return Ok(());
+        }
+        fallback += u64::from(!prediction.known);
+        outside += u64::from(row.found.iter().any(|found| matches!(found, Found::Nearest(_))));
+        let residual = prediction.value - row.value;
+        sums.add_entry(residual, 1.0);
+        Ok(())
+    })?;
+    Ok(Evaluation::of(&sums, false, fallback, outside))
+}

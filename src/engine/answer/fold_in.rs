@@ -1,0 +1,328 @@
+//! Makes a run whose model knows more ids than it was trained with.
+//!
+//! ```text
+//! RUN2/
+//!   config.json     that of RUN, with the dataset's place and what was added
+//!   log.jsonl       that of RUN
+//!   model/          the model with the new rows
+//!   added.tenfill/  the new entries, in the model's indices
+//! ```
+
+use super::{FoldEntry, Prior, fold_rows, read_entries};
+use crate::MAX_ORDER;
+use crate::budget::Budget;
+use crate::control::{Control, Unit};
+use crate::convert::{ConvertOptions, Duplicates, SplitRule, convert_entries};
+use crate::error::{Error, IoContext, Result};
+use crate::ingest::source::is_stdin;
+use crate::model::{Found, ModeIds, Model, sort_ids};
+use crate::run::{CONFIG_FILE, Config, log_path};
+use crate::shard::{Dataset, Split};
+use crate::storage::{RealDisk, Staging, make_dir, write_atomic};
+use std::collections::HashSet;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+/// Entries that are held at a time: at the most, and at the least.
+const MOST_ENTRIES: u64 = 1 << 20;
+const LEAST_ENTRIES: u64 = 1 << 12;
+/// Where the new entries go.
+const ADDED: &str = "added.tenfill";
+
+/// How to fold in.
+#[derive(Debug, Clone)]
+pub struct FoldOptions {
+    /// The mode whose ids are new; where not said, the only one with ids that the model lacks.
+    pub mode: Option<String>,
+    /// How strongly rows are pulled towards the average row; 1 is what the known rows suggest.
+    pub ridge: f64,
+    /// Memory to keep to.
+    pub memory: u64,
+    /// Threads.
+    pub threads: usize,
+    /// Whether to replace a run that exists.
+    pub force: bool,
+}
+
+/// What was folded in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Folded {
+    /// The mode.
+    pub mode: String,
+    /// Ids that are new.
+    pub new_ids: u64,
+    /// Ids that were there, whose rows were found anew.
+    pub updated_ids: u64,
+    /// Entries that were used.
+    pub entries: u64,
+    /// Entries that were left out, because another mode's id is not known.
+    pub left_out: u64,
+    /// Entries with a time outside the bins, taken as the nearest.
+    pub outside_bins: u64,
+}
+
+/// Reads new entries, finds the rows of their ids in one mode, and writes a run with them.
+pub fn fold_in(
+    run: &Path,
+    new: &Path,
+    output: &Path,
+    options: &FoldOptions,
+    control: &Control,
+) -> Result<Folded> {
+    if is_stdin(new) {
+        return Err(Error::request("fold-in reads its file twice: save standard input to a file first"));
+    }
+    if output.join(CONFIG_FILE).is_file() || output.symlink_metadata().is_err() {
+        // A run, or nothing: these may be replaced.
+    } else if std::fs::read_dir(output).is_ok_and(|mut entries| entries.next().is_some()) || output.is_file()
+    {
+        let what = "--force replaces runs only, and this is none: choose another name";
+        return Err(Error::input(output, what));
+    }
+    let mut config = Config::read(run)?;
+    let mut model = Model::read(run)?;
+    let datasets = config.open_datasets(run)?;
+    let disk = RealDisk;
+    let empty = std::fs::read_dir(output).is_ok_and(|mut entries| entries.next().is_none());
+    let staging = Staging::create(&disk, output, options.force || empty, "--force replaces it")?;
+
+    let (mode, added) = look(&model, new, options, control)?;
+    let before = model.about.modes[mode].dim;
+    if u32::try_from(added.len()).ok().and_then(|more| before.checked_add(more)).is_none() {
+        return Err(Error::request(format!("{} has more ids than indices", model.about.modes[mode].name)));
+    }
+    let ids = ModeIds::of_all(&model)?;
+    model.grow(mode, added.len());
+    let mut folded = Folded {
+        mode: model.about.modes[mode].name.clone(),
+        new_ids: added.len() as u64,
+        updated_ids: 0,
+        entries: 0,
+        left_out: 0,
+        outside_bins: 0,
+    };
+    let place = staging.path().join(ADDED);
+    collect(&model, &ids, new, mode, &added, before, &place, options, control, &mut folded)?;
+    drop(ids);
+    let fresh = Dataset::open(&place)?;
+    folded.updated_ids = solve(&mut model, mode, before, &datasets, &fresh, options, control)?;
+
+    config.dataset = absolute(&run.join(&config.dataset))?;
+    for added in &mut config.added {
+        *added = absolute(&run.join(&*added))?;
+    }
+    config.added.push(ADDED.into());
+    config.write(&disk, staging.path())?;
+    let (from, to) = (log_path(run), log_path(staging.path()));
+    if from.is_file() {
+        write_atomic(&disk, &to, &std::fs::read(&from).context("read", &from)?)?;
+    }
+    let directory = staging.path().join("model");
+    make_dir(&disk, &directory)?;
+    model.write_extended(&disk, &directory, mode, &added)?;
+    staging.commit()?;
+    Ok(folded)
+}
+
+fn absolute(path: &Path) -> Result<PathBuf> {
+    std::fs::canonicalize(path).context("find", path)
+}
+
+/// The first reading: which mode has ids that the model lacks, and which.
+fn look(model: &Model, new: &Path, options: &FoldOptions, control: &Control) -> Result<(usize, Vec<String>)> {
+    let ids = ModeIds::of_all(model)?;
+    let names = || ids.iter().map(ModeIds::name).collect::<Vec<_>>().join(", ");
+    let wanted = match &options.mode {
+        None => None,
+        Some(name) => Some(ids.iter().position(|mode| mode.name() == name).ok_or_else(|| {
+            Error::request(format!("there is no mode '{name}': the modes are {}", names()))
+        })?),
+    };
+    if let Some(mode) = wanted.filter(|&mode| ids[mode].bins().is_some()) {
+        let what = format!("{} has bins, which have no rows of their own to fold in", ids[mode].name());
+        return Err(Error::request(what));
+    }
+    let budget = Budget::new(options.memory)?;
+    let mut memory = budget.reserve(0, "the new ids")?;
+    let mut held = 0u64;
+    let mut strangers: Vec<HashSet<String>> = ids.iter().map(|_| HashSet::new()).collect();
+    control.progress().stage("ids", Unit::Rows, 0);
+    read_entries(model, &ids, new, options.threads, control, |row| {
+        for (mode, found) in row.found.iter().enumerate() {
+            if *found == Found::Unknown && wanted.is_none_or(|wanted| wanted == mode) {
+                let id = row.id(mode);
+                if !strangers[mode].contains(&id) {
+                    held += id.len() as u64 + 64;
+                    if held > memory.bytes() {
+                        memory.resize(held + (1 << 20))?;
+                    }
+                    strangers[mode].insert(id);
+                }
+            }
+        }
+        Ok(())
+    })?;
+    let with: Vec<usize> = (0..ids.len()).filter(|&mode| !strangers[mode].is_empty()).collect();
+    let mode = match (wanted, with.as_slice()) {
+        (Some(mode), _) => mode,
+        (None, [mode]) if ids[*mode].bins().is_none() => *mode,
+        (None, []) => {
+            let what = format!(
+                "the model knows all ids of this file: say with --mode whose rows are to be found anew ({})",
+                names()
+            );
+            return Err(Error::input(new, what));
+        }
+        (None, several) => {
+            let told: Vec<String> = several
+                .iter()
+                .map(|&mode| format!("{} of {}", strangers[mode].len(), ids[mode].name()))
+                .collect();
+            let what = format!(
+                "ids of several modes are new ({}): choose one with --mode; entries with new ids of the others are left out",
+                told.join(", ")
+            );
+            return Err(Error::input(new, what));
+        }
+    };
+    let mut added: Vec<String> = std::mem::take(&mut strangers[mode]).into_iter().collect();
+    sort_ids(&mut added);
+    Ok((mode, added))
+}
+
+/// The second reading: the entries as a dataset in the model's indices.
+fn collect(
+    model: &Model,
+    ids: &[ModeIds],
+    new: &Path,
+    mode: usize,
+    added: &[String],
+    before: u32,
+    place: &Path,
+    options: &FoldOptions,
+    control: &Control,
+    folded: &mut Folded,
+) -> Result<()> {
+    let names: Vec<String> = ids.iter().map(|mode| mode.name().to_string()).collect();
+    let dims: Vec<u32> = model.point.factors.iter().map(|factor| factor.rows() as u32).collect();
+    let positions: std::collections::HashMap<&str, u32> =
+        added.iter().map(String::as_str).zip(before..).collect();
+    let convert = ConvertOptions {
+        split: SplitRule::Shares([1.0, 0.0, 0.0]),
+        duplicates: Duplicates::Last,
+        memory: options.memory,
+        ..ConvertOptions::new(vec![new.into()], place)
+    };
+    control.progress().stage("entries", Unit::Rows, 0);
+    let converted = convert_entries(&convert, &names, &dims, control, |gather| {
+        let (mut indices, mut values) = (Vec::new(), Vec::new());
+        let mut give = |indices: &mut Vec<u32>, values: &mut Vec<f64>| {
+            let given = gather.entries(indices, values, std::iter::repeat(Split::Train));
+            indices.clear();
+            values.clear();
+            given
+        };
+        read_entries(model, ids, new, options.threads, control, |row| {
+            let at = indices.len();
+            for (other, found) in row.found.iter().enumerate() {
+                let index = match found.index() {
+                    None if other == mode => positions.get(row.id(mode).as_str()).copied(),
+                    index => index,
+                };
+                match index {
+                    Some(index) => indices.push(index),
+                    None => {
+                        indices.truncate(at);
+                        folded.left_out += 1;
+                        return Ok(());
+                    }
+                }
+            }
+            values.push(row.value);
+            let outside = row.found.iter().any(|found| matches!(found, Found::Nearest(_)));
+            folded.outside_bins += u64::from(outside);
+            if values.len() == 1 << 14 { give(&mut indices, &mut values) } else { Ok(()) }
+        })?;
+        give(&mut indices, &mut values)
+    });
+    let converted = converted.map_err(|error| match error {
+        Error::Input { what, .. } | Error::Request(what) if folded.left_out > 0 => {
+            Error::input(new, format!("no entry is left, since the model knows no other id of any ({what})"))
+        }
+        error => error,
+    })?;
+    folded.entries = converted.manifest.train.entries;
+    Ok(())
+}
+
+/// Finds the rows, a range of ids at a time; returns how many ids were there before.
+fn solve(
+    model: &mut Model,
+    mode: usize,
+    before: u32,
+    datasets: &[Dataset],
+    fresh: &Dataset,
+    options: &FoldOptions,
+    control: &Control,
+) -> Result<u64> {
+    let prior = Prior::new(model, mode, options.ridge);
+    let budget = Budget::new(options.memory)?;
+    let numbers = model.point.dims().into_iter().zip(model.point.ranks()).map(|(dim, rank)| dim * (rank + 1));
+    let _model = budget.reserve(8 * numbers.sum::<usize>() as u64, "the model")?;
+    // Sorting may need as much again.
+    let entry = 2 * size_of::<FoldEntry>() as u64 + prior.entry_bytes();
+    let most = (budget.free() / 2 / entry).clamp(LEAST_ENTRIES, MOST_ENTRIES);
+    let _entries = budget.reserve(most * entry, "the entries of some ids")?;
+    let dim = model.point.factors[mode].rows() as u32;
+    let mut counts = vec![0u32; dim as usize];
+    fresh.for_each(Split::Train, |at, _| counts[at[mode] as usize] += 1)?;
+    let touched: Vec<bool> = counts.iter().map(|&count| count > 0).collect();
+    let updated = touched[..before as usize].iter().filter(|&&touched| touched).count();
+    if updated > 0 {
+        for dataset in datasets {
+            dataset.for_each(Split::Train, |at, _| {
+                let id = at[mode] as usize;
+                counts[id] += u32::from(touched[id]);
+            })?;
+        }
+    }
+    let mut ranges: Vec<Range<u32>> = Vec::new();
+    let (mut begin, mut held) = (0, 0);
+    for (id, &count) in counts.iter().enumerate() {
+        if held > 0 && held + u64::from(count) > most {
+            ranges.push(begin..id as u32);
+            (begin, held) = (id as u32, 0);
+        }
+        held += u64::from(count);
+    }
+    ranges.push(begin..dim);
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(options.threads.max(1)).build();
+    let pool = pool.map_err(|error| Error::request(format!("threads cannot be started: {error}")))?;
+    control.progress().stage("rows", Unit::Rows, dim.into());
+    for range in ranges {
+        control.check()?;
+        let mut entries = Vec::new();
+        let mut take = |at: &[u32], value: f64, new: bool| {
+            let mut entry = FoldEntry { at: [0; MAX_ORDER], value, new };
+            entry.at[..at.len()].copy_from_slice(at);
+            entries.push(entry);
+        };
+        let within = Some((mode, range.clone()));
+        fresh.for_each_within(Split::Train, within.clone(), |at, value| take(at, value, true))?;
+        if touched[range.start as usize..range.end.min(before).max(range.start) as usize].contains(&true) {
+            for dataset in datasets {
+                dataset.for_each_within(Split::Train, within.clone(), |at, value| {
+                    if touched[at[mode] as usize] {
+                        take(at, value, false);
+                    }
+                })?;
+            }
+        }
+        // New entries before old ones at the same place, which they replace.
+        entries.sort_by(|a, b| (a.at[mode], &a.at, !a.new).cmp(&(b.at[mode], &b.at, !b.new)));
+        entries.dedup_by_key(|entry| entry.at);
+        pool.install(|| fold_rows(model, &prior, &entries));
+        control.progress().advance(range.end.into(), &"");
+    }
+    Ok(updated as u64)
+}

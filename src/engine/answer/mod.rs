@@ -1,0 +1,23 @@
+//! What a completed run can be asked: single values, the best of a mode, errors, rows for new ids, files.
+
+mod entries;
+mod evaluate;
+mod export;
+mod fold;
+mod fold_in;
+mod predict;
+mod rank_metrics;
+mod ranking;
+mod recommend;
+mod seen;
+
+pub use entries::{EntryRow, read_entries};
+pub use evaluate::{Evaluation, evaluate_file, evaluate_split};
+pub use export::{ExportFormat, export};
+pub use fold::{FoldEntry, Prior, fold_rows};
+pub use fold_in::{FoldOptions, Folded, fold_in};
+pub use predict::{AnswerOptions, Answered, predict_file};
+pub use rank_metrics::{RankMetrics, RankQuestion, rank_metrics};
+pub use ranking::{Ranked, Ranking};
+pub use recommend::{RecommendOptions, Recommended, recommend};
+pub use seen::{Entries, Observed};

@@ -1,0 +1,238 @@
+//! A value for every row of a table of ids, streamed.
+
+use crate::MAX_ORDER;
+use crate::control::{Control, Unit};
+use crate::error::{Error, Result};
+use crate::ingest::dialect::DialectRequest;
+use crate::model::{Found, ModeIds, Model, Place, Places};
+use crate::storage::RealDisk;
+use crate::table::{Cells, Table, TableBatch, TableWriter};
+use arrow_array::{ArrayRef, BooleanArray, Float64Array, RecordBatch};
+use arrow_schema::{DataType, Field, Schema};
+use rayon::prelude::*;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// How questions are answered.
+#[derive(Debug, Clone, Default)]
+pub struct AnswerOptions {
+    /// The table to write; standard output where not given.
+    pub output: Option<PathBuf>,
+    /// Whether to replace a table that exists.
+    pub force: bool,
+    /// Whether an unknown id is an error.
+    pub strict: bool,
+    /// The columns of the modes, in the model's order, by name or number; else by the modes' names.
+    pub columns: Option<Vec<String>>,
+    /// Modes that are the same for all rows.
+    pub given: Vec<(usize, Place)>,
+    /// The dialect of text, where given.
+    pub dialect: DialectRequest,
+}
+
+/// What was answered.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Answered {
+    /// Rows.
+    pub rows: u64,
+    /// Of these, rows with an id that the model does not know.
+    pub unknown: u64,
+    /// Rows with a number or a time outside the bins.
+    pub outside_bins: u64,
+}
+
+/// Where the place of a mode comes from.
+enum From {
+    Column(usize),
+    Given(Place),
+}
+
+/// Writes every row of `queries` with the columns `prediction` and `known` behind it.
+pub fn predict_file(
+    model: &Model,
+    queries: &Path,
+    options: &AnswerOptions,
+    control: &Control,
+) -> Result<Answered> {
+    if let Some(path) = options.output.as_deref().filter(|path| *path != Path::new("-")) {
+        TableWriter::check(path, options.force)?;
+    }
+    let ids = ModeIds::of_all(model)?;
+    let names: Vec<String> = ids.iter().map(|mode| mode.name().to_string()).collect();
+    let known_names = options.columns.as_ref().unwrap_or(&names);
+    let mut table = Table::open(queries, known_names, options.dialect, control)?;
+    let from = sources(&table, &ids, options)?;
+    let averaged: Vec<bool> = from.iter().map(|from| matches!(from, From::Given(Place::Average))).collect();
+    let places = Places::new(model, &averaged);
+    let mut fields: Vec<Arc<Field>> = table.schema().fields().iter().cloned().collect();
+    for (name, kind) in [("prediction", DataType::Float64), ("known", DataType::Boolean)] {
+        let name = free_name(name, &fields);
+        fields.push(Arc::new(Field::new(name, kind, false)));
+    }
+    let schema = Arc::new(Schema::new(fields));
+    let disk = RealDisk;
+    let mut writer =
+        TableWriter::create(&disk, options.output.as_deref(), options.force, Arc::clone(&schema))?;
+    let mut answered = Answered::default();
+    control.progress().stage("predict", Unit::Bytes, crate::ingest::reader::input_bytes(queries));
+    while let Some(batch) = table.next_batch()? {
+        control.check()?;
+        let rows = answers(&places, &ids, &from, &batch, table.path())?;
+        let mut columns: Vec<ArrayRef> = batch.rows.columns().to_vec();
+        for (row, answer) in rows.iter().enumerate() {
+            if let (false, true) = (answer.known, options.strict) {
+                let text = cell(&batch, &from, &ids, answer.unknown, row, table.path())?;
+                let what = format!(
+                    "the model does not know {} '{text}': leave the row out, or take the fallback without --strict",
+                    ids[answer.unknown].name()
+                );
+                return Err(Error::Row { file: table.path().into(), line: batch.lines[row], what });
+            }
+            answered.unknown += u64::from(!answer.known);
+            answered.outside_bins += u64::from(answer.outside);
+        }
+        answered.rows += rows.len() as u64;
+        columns.push(Arc::new(Float64Array::from_iter_values(rows.iter().map(|answer| answer.value))));
+        columns.push(Arc::new(BooleanArray::from_iter(rows.iter().map(|answer| Some(answer.known)))));
+        let out = RecordBatch::try_new(Arc::clone(&schema), columns)
+            .map_err(|error| Error::request(error.to_string()))?;
+        writer.write(&out)?;
+        if writer.closed() {
+            break;
+        }
+        control.progress().advance(table.bytes_read(), &format_args!("{} rows", answered.rows));
+    }
+    writer.finish()?;
+    Ok(answered)
+}
+
+#[derive(Clone, Copy)]
+struct Answer {
+    value: f64,
+    known: bool,
+    outside: bool,
+    /// The first mode that is not known.
+    unknown: usize,
+}
+
+fn answers(
+    places: &Places<'_>,
+    ids: &[ModeIds],
+    from: &[From],
+    batch: &TableBatch,
+    path: &Path,
+) -> Result<Vec<Answer>> {
+    let mut columns = Vec::with_capacity(from.len());
+    for (source, mode) in from.iter().zip(ids) {
+        columns.push(match source {
+            From::Column(column) => Some(Cells::of(batch.rows.column(*column), mode.name(), path)?),
+            From::Given(_) => None,
+        });
+    }
+    let one = |row: usize| -> Result<Answer> {
+        let mut asked = [Place::Unknown; MAX_ORDER];
+        let (mut outside, mut unknown) = (false, None);
+        for (mode, (source, cells)) in from.iter().zip(&columns).enumerate() {
+            asked[mode] = match (source, cells) {
+                (From::Given(place), _) => *place,
+                (From::Column(_), Some(cells)) => {
+                    let found = match cells.moment(row).filter(|_| ids[mode].bins().is_some()) {
+                        Some(seconds) => Ok(ids[mode].moment(seconds)),
+                        None => cells.text(row).map_or(Ok(Found::Unknown), |text| ids[mode].find(&text)),
+                    };
+                    let found = found.map_err(|what| Error::Row {
+                        file: path.into(),
+                        line: batch.lines[row],
+                        what,
+                    })?;
+                    outside |= matches!(found, Found::Nearest(_));
+                    found.index().into()
+                }
+                (From::Column(_), None) => Place::Unknown,
+            };
+            if places.settle(mode, asked[mode]) == Place::Unknown && !places.model().is_held(mode) {
+                unknown = unknown.or(Some(mode));
+            }
+        }
+        let answer = places.value(&asked[..from.len()]);
+        Ok(Answer { value: answer.value, known: answer.known, outside, unknown: unknown.unwrap_or(0) })
+    };
+    (0..batch.rows.num_rows()).into_par_iter().with_min_len(512).map(one).collect()
+}
+
+/// The text of a row's cell, for a message.
+fn cell(
+    batch: &TableBatch,
+    from: &[From],
+    ids: &[ModeIds],
+    mode: usize,
+    row: usize,
+    path: &Path,
+) -> Result<String> {
+    let From::Column(column) = from[mode] else { return Ok("--given".into()) };
+    let cells = Cells::of(batch.rows.column(column), ids[mode].name(), path)?;
+    Ok(cells.text(row).unwrap_or_default().into_owned())
+}
+
+/// Finds the column of every mode that is not given.
+fn sources(table: &Table, ids: &[ModeIds], options: &AnswerOptions) -> Result<Vec<From>> {
+    let names = table.names();
+    let wrong = |what: String| Error::input(table.path(), what);
+    let columns: Vec<&String> = match &options.columns {
+        Some(columns) => {
+            let open: Vec<&str> = (0..ids.len())
+                .filter(|mode| options.given.iter().all(|(given, _)| given != mode))
+                .map(|mode| ids[mode].name())
+                .collect();
+            if columns.len() != open.len() {
+                let (count, open) = (columns.len(), open.join(", "));
+                return Err(Error::request(format!("--modes names {count} columns for the modes {open}")));
+            }
+            columns.iter().collect()
+        }
+        None => Vec::new(),
+    };
+    let mut columns = columns.into_iter();
+    let mut from = Vec::with_capacity(ids.len());
+    for (mode, about) in ids.iter().enumerate() {
+        if let Some((_, place)) = options.given.iter().find(|(given, _)| *given == mode) {
+            from.push(From::Given(*place));
+            continue;
+        }
+        let asked = columns.next();
+        let wanted = asked.map_or(about.name(), String::as_str);
+        // Names that were made from a column's number are numbers to a file without a header.
+        let number = match asked {
+            Some(text) => text.parse::<usize>().ok(),
+            None if table.has_header() => None,
+            None => about
+                .name()
+                .strip_prefix("column")
+                .or(about.name().strip_prefix("mode"))
+                .and_then(|number| number.parse().ok()),
+        };
+        let by_name = names.iter().position(|name| name == wanted);
+        let by_number = number.filter(|number| (1..=names.len()).contains(number)).map(|number| number - 1);
+        let Some(column) = by_name.or(by_number) else {
+            let known = if table.has_header() {
+                format!("the columns are {} (name them with --modes)", names.join(", "))
+            } else {
+                format!("the file has no header and {} columns, name them with --modes 1,2,...", names.len())
+            };
+            let what = format!(
+                "there is no column '{wanted}' for the mode {0}: {known}; or give it for all rows with --given {0}=...",
+                about.name()
+            );
+            return Err(wrong(what));
+        };
+        from.push(From::Column(column));
+    }
+    Ok(from)
+}
+
+/// A name that no other column has.
+fn free_name(name: &str, fields: &[Arc<Field>]) -> String {
+    let taken = |name: &str| fields.iter().any(|field| field.name() == name);
+    let numbered = (2..).map(|number| format!("{name}_{number}"));
+    std::iter::once(name.to_string()).chain(numbered).find(|name| !taken(name)).unwrap_or_default()
+}

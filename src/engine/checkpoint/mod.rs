@@ -1,0 +1,406 @@
+//! Saves and loads the solver's whole state: atomically, two generations.
+//!
+//! A checkpoint is one [`Container`]: every byte under a checksum, written under a temporary name,
+//! synced, renamed. The older of the two is removed only when the newer is durable, so that a
+//! crash at any moment leaves at least one good checkpoint, once there was one.
+
+use crate::error::{Error, IoContext, Result};
+use crate::manifold::{Point, Tangent};
+use crate::model::{Arrays, BiasAbout, Biases, read_arrays, read_biases, write_arrays, write_biases};
+use crate::objective::bias_fit::Damping;
+use crate::recipe::{BiasChoice, Extra, Plan, Stage};
+use crate::rows::Rows;
+use crate::solver::{Best, Iteration, State, Stochastic, StochasticAbout};
+use crate::storage::{Container, ContainerWriter, Disk, make_dir};
+use crate::team::Team;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+
+const KIND: &str = "checkpoint";
+const ENDING: &str = "checkpoint";
+/// Generations that are kept.
+const KEPT: usize = 2;
+
+/// What belongs to a run beside the solver's state, and goes on where it was.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Progress {
+    /// Wall time so far.
+    pub seconds: f64,
+    /// Processor time so far.
+    pub cpu_seconds: f64,
+    /// Bytes of blocks read so far.
+    pub bytes_read: u64,
+    /// The train error of the best model by validation.
+    pub best_train_mse: Option<f64>,
+}
+
+/// The scalars of a state; its arrays lie beside them.
+#[derive(Serialize, Deserialize)]
+struct About {
+    /// Dataset and configuration.
+    meaning: Value,
+    dims: Vec<usize>,
+    rank: Vec<usize>,
+    slope: f64,
+    gradient_square: f64,
+    first_gradient_norm: f64,
+    last: Iteration,
+    best: Option<(f64, usize)>,
+    guards: usize,
+    /// Files from before there was a damped metric have none, and no use for it.
+    #[serde(default = "whole")]
+    damping: f64,
+    stuck: bool,
+    progress: Progress,
+    /// Only while steps are made from chunks of the data.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    stochastic: Option<StochasticAbout>,
+    /// Files from before there were recipes have none.
+    #[serde(default)]
+    extra: Option<ExtraAbout>,
+}
+
+fn whole() -> f64 {
+    1.0
+}
+
+/// The scalars of what belongs to a recipe.
+#[derive(Serialize, Deserialize)]
+struct ExtraAbout {
+    plan: Plan,
+    bias: BiasChoice,
+    damping: Option<Damping>,
+    biases: Option<BiasAbout>,
+    accepted: Option<(Vec<usize>, Option<BiasAbout>)>,
+    best: Option<(Stage, Option<BiasAbout>)>,
+}
+
+/// The checkpoints of a run.
+#[derive(Debug, Clone)]
+pub struct Checkpoints {
+    directory: PathBuf,
+    meaning: Value,
+}
+
+/// A checkpoint that was loaded, and what was wrong with newer ones.
+#[derive(Debug)]
+pub struct Loaded {
+    /// The state.
+    pub state: State,
+    /// What belongs to a recipe; none in files from before there were any.
+    pub extra: Option<Extra>,
+    /// What goes with it.
+    pub progress: Progress,
+    /// A sentence for each newer checkpoint that could not be used.
+    pub damaged: Vec<String>,
+}
+
+impl Checkpoints {
+    /// Those in `directory`; `meaning` is a JSON object of what dataset and configuration give to
+    /// the numbers of a state, and one with another meaning is not loaded.
+    pub fn new(directory: PathBuf, meaning: Value) -> Self {
+        Checkpoints { directory, meaning }
+    }
+
+    fn path(&self, iteration: usize) -> PathBuf {
+        self.directory.join(format!("{iteration:08}.{ENDING}"))
+    }
+
+    /// The iterations that have a checkpoint, newest first.
+    pub fn iterations(&self) -> Result<Vec<usize>> {
+        let mut found = Vec::new();
+        if self.directory.is_dir() {
+            for entry in std::fs::read_dir(&self.directory).context("read", &self.directory)? {
+                let path = entry.context("read", &self.directory)?.path();
+                let name = path.file_name().unwrap_or_default().to_string_lossy().to_string();
+                let number = name.strip_suffix(ENDING).and_then(|name| name.strip_suffix('.'));
+                found.extend(number.and_then(|number| number.parse::<usize>().ok()));
+            }
+        }
+        found.sort_unstable_by(|a, b| b.cmp(a));
+        Ok(found)
+    }
+
+    /// Writes a checkpoint and then, when it is durable, removes those that are too old, and
+    /// newer ones: a run goes back behind a checkpoint only when that is damaged.
+    pub fn save(&self, disk: &dyn Disk, state: &State, progress: &Progress) -> Result<()> {
+        self.save_with(disk, state, None, progress)
+    }
+
+    /// The same with what belongs to a recipe. Of several processes the first writes, the others hand
+    /// it their rows: all must call it, those others with a disk that keeps nothing.
+    pub fn save_with(
+        &self,
+        disk: &dyn Disk,
+        state: &State,
+        extra: Option<&Extra>,
+        progress: &Progress,
+    ) -> Result<()> {
+        let team = state.point.team();
+        let path = self.path(state.last.iteration);
+        let begun = make_dir(disk, &self.directory).and_then(|()| ContainerWriter::create(disk, &path));
+        let mut writer = team.agree(begun)?;
+        write_arrays(&mut writer, "point.", &state.point.factors, &state.point.core);
+        write_arrays(&mut writer, "gradient.", &state.gradient.factors, &state.gradient.core);
+        write_arrays(&mut writer, "direction.", &state.direction.factors, &state.direction.core);
+        if let Some(best) = &state.best {
+            write_arrays(&mut writer, "best.", &best.point.factors, &best.point.core);
+        }
+        if let Some(phase) = &state.stochastic {
+            write_arrays(&mut writer, "start.", &phase.start.factors, &phase.start.core);
+            write_arrays(&mut writer, "back.", &phase.back.factors, &phase.back.core);
+        }
+        let extra = extra.map(|extra| write_extra(&mut writer, extra));
+        let about = About {
+            meaning: self.meaning.clone(),
+            dims: state.point.dims(),
+            rank: state.point.ranks().to_vec(),
+            slope: state.slope,
+            gradient_square: state.gradient_square,
+            first_gradient_norm: state.first_gradient_norm,
+            last: state.last,
+            best: state.best.as_ref().map(|best| (best.validation_mse, best.iteration)),
+            guards: state.guards,
+            damping: state.damping,
+            stuck: state.stuck,
+            progress: progress.clone(),
+            stochastic: state.stochastic.as_ref().map(|phase| phase.about.clone()),
+            extra,
+        };
+        let finished = writer.finish(KIND, &about);
+        team.agree(finished.and_then(|()| {
+            // The others have nothing to clean, and may not even see the directory.
+            if team.is_first() { self.remove_others(disk, state.last.iteration) } else { Ok(()) }
+        }))
+    }
+
+    /// Removes checkpoints that are too old, and those after `iteration`.
+    fn remove_others(&self, disk: &dyn Disk, iteration: usize) -> Result<()> {
+        let iterations = self.iterations()?;
+        let (newer, older): (Vec<_>, Vec<_>) = iterations.into_iter().partition(|&other| other > iteration);
+        for other in newer.into_iter().chain(older.into_iter().skip(KEPT)) {
+            let path = self.path(other);
+            disk.remove_file(&path).context("remove", &path)?;
+        }
+        Ok(())
+    }
+
+    /// Loads one checkpoint.
+    pub fn load(&self, iteration: usize) -> Result<(State, Option<Extra>, Progress)> {
+        let container = self.open(iteration)?;
+        assemble(&container, &container.about)
+    }
+
+    /// Opens a checkpoint that belongs to this run.
+    fn open(&self, iteration: usize) -> Result<Container<About>> {
+        let path = self.path(iteration);
+        let container = Container::<About>::open(&path, KIND)?;
+        if let Some(difference) = difference(&container.about.meaning, &self.meaning) {
+            let what = format!(
+                "the checkpoint belongs to another run ({difference}): start a new one with complete"
+            );
+            return Err(Error::input(&path, what));
+        }
+        Ok(container)
+    }
+
+    /// Loads the newest checkpoint that is whole, and says what was wrong with newer ones; `None`
+    /// where there is no checkpoint at all.
+    pub fn newest(&self) -> Result<Option<Loaded>> {
+        Ok(self
+            .newest_by(|iteration| self.load(iteration))?
+            .map(|((state, extra, progress), damaged)| Loaded { state, extra, progress, damaged }))
+    }
+
+    /// The same for several processes, of which the first reads and hands every other its rows. All must
+    /// call it; only the first needs to see the files.
+    pub fn newest_for(&self, team: Team) -> Result<Option<Loaded>> {
+        if team.is_alone() {
+            return self.newest();
+        }
+        let mut container = None;
+        let told = team.told_by_first(|| {
+            // Read once to see whether it is whole, and once more to hand it on.
+            let whole = |iteration: usize| {
+                let container = self.open(iteration)?;
+                container.check().map(|()| container)
+            };
+            let Some((found, damaged)) = self.newest_by(whole)? else { return Ok(String::new()) };
+            let found = container.insert(found);
+            let told = serde_json::to_string(&(&found.about, damaged));
+            told.map_err(std::io::Error::other).context("read", found.path())
+        })?;
+        if told.is_empty() {
+            return Ok(None);
+        }
+        let told: Result<(About, Vec<String>), _> = serde_json::from_str(&told);
+        let (about, damaged) = told.map_err(std::io::Error::other).context("read", &self.directory)?;
+        let arrays = FromFirst { container, path: self.path(about.last.iteration), team };
+        let (state, extra, progress) = assemble(&arrays, &about)?;
+        Ok(Some(Loaded { state, extra, progress, damaged }))
+    }
+
+    /// The newest that `read` finds no damage in, and what was wrong with newer ones.
+    fn newest_by<T>(&self, read: impl Fn(usize) -> Result<T>) -> Result<Option<(T, Vec<String>)>> {
+        let mut damaged = Vec::new();
+        for iteration in self.iterations()? {
+            match read(iteration) {
+                Ok(found) => return Ok(Some((found, damaged))),
+                Err(Error::Corrupt { offset, what, .. }) => {
+                    damaged.push(format!("checkpoint {iteration} is damaged at offset {offset} ({what})"));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        if damaged.is_empty() {
+            return Ok(None);
+        }
+        let what = format!("{}: begin anew with complete --force", damaged.join("; "));
+        Err(Error::input(&self.directory, what))
+    }
+}
+
+/// The arrays of a checkpoint that only the first process reads.
+struct FromFirst {
+    container: Option<Container<About>>,
+    path: PathBuf,
+    team: Team,
+}
+
+impl Arrays for FromFirst {
+    fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn array(&self, name: &str, length: usize) -> Result<Vec<f64>> {
+        let read = self.container.as_ref().map_or(Ok(vec![0.0; length]), |file| file.array(name, length));
+        let mut numbers = self.team.agree(read)?;
+        self.team.numbers_of_first(&mut numbers);
+        Ok(numbers)
+    }
+
+    fn rows(&self, name: &str, rows: usize, rank: usize) -> Result<Rows> {
+        Rows::from_first(self.team, rows, rank, |give| match &self.container {
+            Some(file) => file.for_each_piece(name, rows * rank, give),
+            None => Ok(()),
+        })
+    }
+}
+
+/// The state that arrays and what is said about them stand for.
+fn assemble(arrays: &impl Arrays, about: &About) -> Result<(State, Option<Extra>, Progress)> {
+    let About { dims, rank, best, .. } = about;
+    let tangent = |prefix: &str| -> Result<Tangent> {
+        let (factors, core) = read_arrays(arrays, prefix, dims, rank)?;
+        Ok(Tangent { factors, core })
+    };
+    let (factors, core) = read_arrays(arrays, "point.", dims, rank)?;
+    let point = Point { factors, core };
+    let (gradient, direction) = (tangent("gradient.")?, tangent("direction.")?);
+    let best = match best {
+        None => None,
+        Some((validation_mse, iteration)) => {
+            let staged = about.extra.as_ref().and_then(|extra| extra.best.as_ref());
+            let rank = staged.map_or(rank, |(stage, _)| &stage.ranks);
+            let (factors, core) = read_arrays(arrays, "best.", dims, rank)?;
+            Some(Best {
+                point: Point { factors, core },
+                validation_mse: *validation_mse,
+                iteration: *iteration,
+            })
+        }
+    };
+    let stochastic = match &about.stochastic {
+        None => None,
+        Some(about) => {
+            let point = |prefix: &str| -> Result<Point> {
+                let (factors, core) = read_arrays(arrays, prefix, dims, rank)?;
+                Ok(Point { factors, core })
+            };
+            let (start, back) = (point("start.")?, point("back.")?);
+            Some(Box::new(Stochastic { about: about.clone(), start, back }))
+        }
+    };
+    let extra = about.extra.as_ref().map(|extra| read_extra(arrays, extra, about)).transpose()?;
+    let state = State {
+        point,
+        gradient,
+        direction,
+        slope: about.slope,
+        gradient_square: about.gradient_square,
+        first_gradient_norm: about.first_gradient_norm,
+        last: about.last,
+        best,
+        guards: about.guards,
+        damping: about.damping,
+        stuck: about.stuck,
+        stochastic,
+    };
+    Ok((state, extra, about.progress.clone()))
+}
+
+fn write_extra(writer: &mut ContainerWriter<'_>, extra: &Extra) -> ExtraAbout {
+    let mut write = |prefix: &str, biases: Option<&Biases>| -> Option<BiasAbout> {
+        biases.map(|biases| {
+            write_biases(writer, prefix, biases);
+            BiasAbout::of(biases)
+        })
+    };
+    let biases = write("", extra.biases.as_ref());
+    let best = extra.best.as_ref().map(|(stage, biases)| (stage.clone(), write("best.", biases.as_ref())));
+    let accepted = match &extra.accepted {
+        Some((point, biases)) => {
+            let biases = write("accepted.", biases.as_ref());
+            write_arrays(writer, "accepted.", &point.factors, &point.core);
+            Some((point.ranks().to_vec(), biases))
+        }
+        None => None,
+    };
+    let (plan, damping) = (extra.plan.clone(), extra.damping.clone());
+    ExtraAbout { plan, bias: extra.bias, damping, biases, accepted, best }
+}
+
+fn read_extra(arrays: &impl Arrays, about: &ExtraAbout, of: &About) -> Result<Extra> {
+    let dims = &of.dims;
+    let read = |prefix: &str, biases: Option<&BiasAbout>| -> Result<Option<Biases>> {
+        biases.map(|biases| read_biases(arrays, prefix, biases, dims)).transpose()
+    };
+    let biases = read("", about.biases.as_ref())?;
+    let best = match &about.best {
+        Some((stage, biases)) => Some((stage.clone(), read("best.", biases.as_ref())?)),
+        None => None,
+    };
+    let accepted = match &about.accepted {
+        Some((ranks, biases)) => {
+            let (factors, core) = read_arrays(arrays, "accepted.", dims, ranks)?;
+            Some((Point { factors, core }, read("accepted.", biases.as_ref())?))
+        }
+        None => None,
+    };
+    let stages = [Some(&about.plan.stage), best.as_ref().map(|(stage, _)| stage)];
+    let order = dims.len();
+    let whole = |stage: &Stage| stage.ranks.len() == order && stage.held.len() == order;
+    if !stages.into_iter().flatten().all(whole) || about.plan.stage.ranks != of.rank {
+        return Err(Error::corrupt(arrays.path(), 0, "the plan and the state do not go together"));
+    }
+    let damping = about.damping.clone();
+    if damping.as_ref().is_some_and(|damping| damping.modes.len() != order) {
+        return Err(Error::corrupt(arrays.path(), 0, "the damping and the dimensions do not go together"));
+    }
+    Ok(Extra { plan: about.plan.clone(), bias: about.bias, damping, biases, accepted, best })
+}
+
+/// What tells two meanings apart, in words.
+fn difference(theirs: &Value, ours: &Value) -> Option<String> {
+    let (Some(theirs), Some(ours)) = (theirs.as_object(), ours.as_object()) else {
+        return (theirs != ours).then(|| "it does not say which".into());
+    };
+    let keys = theirs.keys().chain(ours.keys().filter(|key| !theirs.contains_key(*key)));
+    let told = keys.filter(|key| theirs.get(*key) != ours.get(*key)).map(|key| {
+        let of = |map: &serde_json::Map<String, Value>| map.get(key).map_or("none".into(), Value::to_string);
+        format!("{key} is {} there and {} here", of(theirs), of(ours))
+    });
+    let told: Vec<String> = told.collect();
+    (!told.is_empty()).then(|| told.join(", "))
+}

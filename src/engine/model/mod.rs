@@ -1,0 +1,274 @@
+//! A completed tensor: the factors, the core, and what their indices stand for.
+
+mod bias;
+mod ends;
+mod extend;
+mod lookup;
+mod place;
+mod predict;
+mod resolve;
+
+pub(crate) use bias::{BiasAbout, read_biases, write_biases};
+pub use bias::{Biases, TimeBias};
+pub use ends::{Clip, Ends};
+pub use extend::sort_ids;
+pub use lookup::ModeLookup;
+pub(crate) use place::contract;
+pub use place::{Place, Places};
+pub use predict::Prediction;
+pub use resolve::{Found, ModeIds};
+
+use crate::error::{Error, IoContext, Result};
+use crate::manifold::{Core, Point};
+use crate::rows::Rows;
+use crate::shard::{Dataset, Labels, Mode, ModeKind, read_labels};
+use crate::storage::{Container, ContainerWriter, Disk, make_dir, write_atomic};
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+
+/// What a model file says of itself.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ModelAbout {
+    /// The modes, in the user's order; label files lie beside the model.
+    pub modes: Vec<Mode>,
+    /// The name of the value.
+    pub value: String,
+    /// The column of weights that it was fitted with, and that its errors are weighted by.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weights: Option<String>,
+    /// The ranks.
+    pub rank: Vec<usize>,
+    /// The iteration that found it.
+    pub iteration: usize,
+    /// Its error on the train entries.
+    pub train_mse: f64,
+    /// Its error on the validation entries.
+    pub validation_mse: Option<f64>,
+    /// Per mode, how many indices had no train entry: their rows mean nothing.
+    unseen: Vec<usize>,
+    /// The mean of the train values: what is said of an entry about which nothing is known.
+    #[serde(default)]
+    pub mean: Option<f64>,
+    /// Predictions are kept within this range, where values are ratings.
+    #[serde(default)]
+    pub range: Option<(f64, f64)>,
+    /// Where values at the ends of the range say only that much: a prediction is the mean of what the
+    /// range leaves then. None, as in every file from before there were such models, is a plain clip.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ends: Option<Ends>,
+    /// Per mode, whether its factor is held at the constant vector, because freeing it did not
+    /// help: all its ids are alike to the tensor. Empty for none.
+    #[serde(default)]
+    pub held: Vec<bool>,
+    #[serde(default)]
+    biases: Option<BiasAbout>,
+}
+
+/// What a run has found, on its way into a model file.
+#[derive(Debug, Clone, Copy)]
+pub struct Fit<'a> {
+    /// The tensor.
+    pub point: &'a Point,
+    /// The biases that go with it.
+    pub biases: Option<&'a Biases>,
+    /// Where predictions are clipped.
+    pub range: Option<(f64, f64)>,
+    /// What values at its ends say, where that is not the values themselves.
+    pub ends: Option<Ends>,
+    /// Per mode, whether it is held constant; empty for none.
+    pub held: &'a [bool],
+    /// Per mode, the indices without train entries, ascending.
+    pub unseen: &'a [Vec<u32>],
+    /// The iteration that found it.
+    pub iteration: usize,
+    /// Its error on the train entries.
+    pub train_mse: f64,
+    /// Its error on the validation entries.
+    pub validation_mse: Option<f64>,
+}
+
+/// A model that has been read, with the folder that holds its labels.
+#[derive(Debug, Clone)]
+pub struct Model {
+    /// What it says of itself.
+    pub about: ModelAbout,
+    /// The tensor: X = G x_1 U_1 ... x_D U_D.
+    pub point: Point,
+    /// What is added to the tensor.
+    pub biases: Option<Biases>,
+    /// Per mode, the indices without train entries, ascending.
+    pub unseen: Vec<Vec<u32>>,
+    directory: PathBuf,
+}
+
+/// The file within the folder of a run's model.
+pub(crate) const FILE: &str = "model.bin";
+const KIND: &str = "model";
+
+impl Model {
+    /// Copies the labels of a dataset beside the models to come, so that a model needs no dataset.
+    pub fn write_labels(disk: &dyn Disk, dataset: &Dataset, directory: &Path) -> Result<()> {
+        for mode in &dataset.manifest().modes {
+            if let ModeKind::Integers { labels } | ModeKind::Text { labels } = &mode.kind {
+                let (from, to) =
+                    (dataset.labels_directory().join(&labels.file), directory.join(&labels.file));
+                let folder = to.parent().unwrap_or(directory);
+                make_dir(disk, folder)?;
+                let bytes = std::fs::read(&from).context("read", &from)?;
+                write_atomic(disk, &to, &bytes)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes a model, replacing the one that is there. Of several processes the first writes, the
+    /// others hand it their rows: all must call it, those others with a disk that keeps nothing.
+    pub fn write(disk: &dyn Disk, directory: &Path, dataset: &Dataset, fit: &Fit<'_>) -> Result<()> {
+        let manifest = dataset.manifest();
+        let about = ModelAbout {
+            modes: manifest.modes.clone(),
+            value: manifest.value.clone(),
+            weights: manifest.weights.as_ref().map(|weights| weights.column.clone()),
+            rank: fit.point.ranks().to_vec(),
+            iteration: fit.iteration,
+            train_mse: fit.train_mse,
+            validation_mse: fit.validation_mse,
+            unseen: fit.unseen.iter().map(Vec::len).collect(),
+            mean: Some(manifest.mean()),
+            range: fit.range,
+            ends: fit.ends,
+            held: fit.held.to_vec(),
+            biases: fit.biases.map(BiasAbout::of),
+        };
+        let team = fit.point.team();
+        let mut writer = team.agree(ContainerWriter::create(disk, &directory.join(FILE)))?;
+        write_arrays(&mut writer, "", &fit.point.factors, &fit.point.core);
+        for (mode, indices) in fit.unseen.iter().enumerate() {
+            let numbers: Vec<f64> = indices.iter().map(|&index| f64::from(index)).collect();
+            writer.array(format!("unseen.{mode}"), &numbers);
+        }
+        if let Some(biases) = fit.biases {
+            write_biases(&mut writer, "", biases);
+        }
+        team.agree(writer.finish(KIND, &about))
+    }
+
+    /// Reads the model of a run.
+    pub fn read(run: &Path) -> Result<Self> {
+        let directory = run.join("model");
+        let path = directory.join(FILE);
+        if !path.is_file() {
+            return Err(if run.join("config.json").is_file() {
+                Error::input(run, "the run has no model yet: let it reach its first checkpoint")
+            } else if run.exists() {
+                Error::input(run, "this is no run of tenfill (there is no model in it)")
+            } else {
+                Error::input(run, "there is no such run")
+            });
+        }
+        let container = Container::<ModelAbout>::open(&path, KIND)?;
+        let dims: Vec<usize> = container.about.modes.iter().map(|mode| mode.dim as usize).collect();
+        if container.about.unseen.len() != dims.len() {
+            return Err(Error::corrupt(&path, 0, "the model's modes and unseen indices do not go together"));
+        }
+        let (factors, core) = read_arrays(&container, "", &dims, &container.about.rank)?;
+        let mut unseen = Vec::new();
+        for (mode, &count) in container.about.unseen.iter().enumerate() {
+            let numbers = container.array(&format!("unseen.{mode}"), count)?;
+            unseen.push(numbers.into_iter().map(|number| number as u32).collect());
+        }
+        let about = &container.about;
+        let biases = about.biases.as_ref().map(|biases| read_biases(&container, "", biases, &dims));
+        let biases = biases.transpose()?;
+        let ordered = about.range.is_none_or(|(least, most)| least <= most);
+        let sensible = about.ends.is_none_or(|ends| ends.fit(about.range));
+        if !ordered || !sensible || !(about.held.is_empty() || about.held.len() == dims.len()) {
+            return Err(Error::corrupt(&path, 0, "the model's range or its held modes make no sense"));
+        }
+        Ok(Model { about: container.about, point: Point { factors, core }, biases, unseen, directory })
+    }
+
+    /// The labels of a mode; `None` where they follow from the index.
+    pub fn labels(&self, mode: usize) -> Result<Option<Labels>> {
+        let mode = &self.about.modes[mode];
+        match &mode.kind {
+            ModeKind::Integers { labels } | ModeKind::Text { labels } => {
+                read_labels(&self.directory, labels, mode.dim).map(Some)
+            }
+            ModeKind::Range { .. } | ModeKind::Bins(_) => Ok(None),
+        }
+    }
+
+    /// The ways from ids to indices, one per mode; ids without train entries are not found.
+    pub fn lookups(&self) -> Result<Vec<ModeLookup>> {
+        (0..self.about.modes.len())
+            .map(|mode| {
+                Ok(ModeLookup::new(
+                    &self.about.modes[mode].kind,
+                    self.about.modes[mode].dim,
+                    self.labels(mode)?,
+                ))
+            })
+            .collect()
+    }
+
+    /// Whether an index of a mode had train entries.
+    pub fn knows(&self, mode: usize, index: u32) -> bool {
+        self.unseen[mode].binary_search(&index).is_err()
+    }
+}
+
+/// Writes factors and core as arrays `PREFIXfactor.0`, ..., `PREFIXcore`.
+pub(crate) fn write_arrays(writer: &mut ContainerWriter<'_>, prefix: &str, factors: &[Rows], core: &Core) {
+    for (mode, rows) in factors.iter().enumerate() {
+        let mut array = writer.begin(format!("{prefix}factor.{mode}"));
+        rows.hand_to_first(|numbers| array.append(numbers));
+        array.end();
+    }
+    writer.array(format!("{prefix}core"), core.as_slice());
+}
+
+/// Where arrays come from: a file, or a process that has it.
+pub(crate) trait Arrays {
+    /// The file.
+    fn path(&self) -> &Path;
+    /// An array of a known length.
+    fn array(&self, name: &str, length: usize) -> Result<Vec<f64>>;
+    /// A factor, of several processes the rows of this one.
+    fn rows(&self, name: &str, rows: usize, rank: usize) -> Result<Rows>;
+}
+
+impl<T: serde::de::DeserializeOwned> Arrays for Container<T> {
+    fn path(&self) -> &Path {
+        Container::path(self)
+    }
+    fn array(&self, name: &str, length: usize) -> Result<Vec<f64>> {
+        Container::array(self, name, length)
+    }
+    fn rows(&self, name: &str, rows: usize, rank: usize) -> Result<Rows> {
+        Ok(Rows::from_vec(rows, rank, Container::array(self, name, rows * rank)?))
+    }
+}
+
+/// Reads what [`write_arrays`] wrote.
+pub(crate) fn read_arrays(
+    arrays: &impl Arrays,
+    prefix: &str,
+    dims: &[usize],
+    ranks: &[usize],
+) -> Result<(Vec<Rows>, Core)> {
+    let size = ranks.iter().try_fold(1usize, |size, &rank| size.checked_mul(rank));
+    let fits = dims.len() == ranks.len() && dims.iter().chain(ranks).all(|&n| n > 0);
+    let Some(size) =
+        size.filter(|_| fits && dims.iter().zip(ranks).all(|(n, r)| n.checked_mul(*r).is_some()))
+    else {
+        let what = format!("the dimensions {dims:?} and ranks {ranks:?} do not go together");
+        return Err(Error::corrupt(arrays.path(), 0, what));
+    };
+    let mut factors = Vec::new();
+    for (mode, (&dim, &rank)) in dims.iter().zip(ranks).enumerate() {
+        factors.push(arrays.rows(&format!("{prefix}factor.{mode}"), dim, rank)?);
+    }
+    let core = arrays.array(&format!("{prefix}core"), size)?;
+    Ok((factors, Core::from_vec(ranks, core)))
+}

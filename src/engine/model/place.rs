@@ -1,0 +1,239 @@
+//! What is said of each mode of a question, and what the model answers when a mode is averaged.
+
+use super::{Model, Prediction, TimeBias};
+use crate::MAX_ORDER;
+
+/// What a question says of one mode.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// This index.
+    Index(u32),
+    /// The average over all indices that have train entries.
+    Average,
+    /// An id that the model does not know.
+    Unknown,
+}
+
+impl From<Option<u32>> for Place {
+    fn from(index: Option<u32>) -> Self {
+        index.map_or(Place::Unknown, Place::Index)
+    }
+}
+
+/// A model that can be asked about averages.
+///
+/// The tensor is multilinear, so the average of its values over a mode is its value at the average
+/// of that mode's rows: exact, without touching the entries. Biases are averaged likewise, and the
+/// sum is then taken into the model's range.
+pub struct Places<'m> {
+    model: &'m Model,
+    /// Row and bias of the average, for the modes that are averaged.
+    averages: Vec<Option<(Vec<f64>, f64)>>,
+    /// The time bias by the clock's index, where the ids are averaged; by id, where the clock is.
+    by_clock: Option<Vec<f64>>,
+    by_id: Option<Vec<f64>>,
+}
+
+fn time_value(time: &TimeBias, id: u32, now: u32) -> f64 {
+    time.bucket_of(id, now).map_or(0.0, |bucket| time.values[bucket])
+}
+
+fn mean(values: impl Iterator<Item = f64>) -> f64 {
+    let (mut sum, mut count) = (0.0, 0u64);
+    values.for_each(|value| {
+        sum += value;
+        count += 1;
+    });
+    if count == 0 { 0.0 } else { sum / count as f64 }
+}
+
+impl<'m> Places<'m> {
+    /// For questions in which the modes with `averaged[mode]` may be averaged.
+    pub fn new(model: &'m Model, averaged: &[bool]) -> Self {
+        let known = |mode: usize| {
+            let dim = model.about.modes[mode].dim;
+            (0..dim).filter(move |&index| model.knows(mode, index))
+        };
+        let average = |mode: usize| {
+            let factor = &model.point.factors[mode];
+            let mut row = vec![0.0; factor.rank()];
+            let mut count = 0u64;
+            for index in known(mode) {
+                row.iter_mut().zip(factor.row(index as usize)).for_each(|(sum, x)| *sum += x);
+                count += 1;
+            }
+            row.iter_mut().for_each(|sum| *sum /= count.max(1) as f64);
+            let biases = model.biases.as_ref().map(|biases| &biases.modes[mode]);
+            let biases = biases.filter(|biases| !biases.is_empty());
+            let bias = biases.map_or(0.0, |biases| mean(known(mode).map(|index| biases[index as usize])));
+            (row, bias)
+        };
+        let averages = averaged.iter().enumerate().map(|(mode, &yes)| yes.then(|| average(mode))).collect();
+        let time = model.biases.as_ref().and_then(|biases| biases.time.as_ref());
+        let value = |id: u32, now: u32| time.map_or(0.0, |time| time_value(time, id, now));
+        let by_clock = time.filter(|time| averaged[time.of]).map(|time| {
+            let dim = model.about.modes[time.clock].dim;
+            (0..dim).map(|now| mean(known(time.of).map(|id| value(id, now)))).collect()
+        });
+        let by_id = time.filter(|time| averaged[time.clock]).map(|time| {
+            let dim = model.about.modes[time.of].dim;
+            (0..dim).map(|id| mean(known(time.clock).map(|now| value(id, now)))).collect()
+        });
+        Places { model, averages, by_clock, by_id }
+    }
+
+    /// The model.
+    pub fn model(&self) -> &'m Model {
+        self.model
+    }
+
+    /// A place whose index the model has no train entries of is unknown.
+    pub fn settle(&self, mode: usize, place: Place) -> Place {
+        match place {
+            Place::Index(index) if !self.model.knows(mode, index) => Place::Unknown,
+            place => place,
+        }
+    }
+
+    /// The row of the factor at a place; of a mode that is held any row does. None where unknown.
+    pub(crate) fn row(&self, mode: usize, place: Place) -> Option<&[f64]> {
+        match place {
+            Place::Index(index) => Some(self.model.point.factors[mode].row(index as usize)),
+            Place::Average => self.averages[mode].as_ref().map(|(row, _)| row.as_slice()),
+            Place::Unknown => self.model.is_held(mode).then(|| self.model.point.factors[mode].row(0)),
+        }
+    }
+
+    /// The bias of a mode at a place; what is unknown adds nothing.
+    pub(crate) fn bias(&self, mode: usize, place: Place) -> f64 {
+        match place {
+            Place::Index(index) => {
+                let biases = self.model.biases.as_ref().map(|biases| &biases.modes[mode]);
+                biases.and_then(|biases| biases.get(index as usize)).copied().unwrap_or(0.0)
+            }
+            Place::Average => self.averages[mode].as_ref().map_or(0.0, |(_, bias)| *bias),
+            Place::Unknown => 0.0,
+        }
+    }
+
+    /// The time bias at an id and a time.
+    pub(crate) fn time_bias(&self, of: Place, clock: Place) -> f64 {
+        let time = self.model.biases.as_ref().and_then(|biases| biases.time.as_ref());
+        match (of, clock, time) {
+            (Place::Index(id), Place::Index(now), Some(time)) => time_value(time, id, now),
+            (Place::Average, Place::Index(now), _) => {
+                self.by_clock.as_ref().map_or(0.0, |by| by[now as usize])
+            }
+            (Place::Index(id), Place::Average, _) => self.by_id.as_ref().map_or(0.0, |by| by[id as usize]),
+            (Place::Average, Place::Average, Some(time)) => self.by_id.as_ref().map_or(0.0, |by| {
+                let ids = (0..by.len()).filter(|&id| self.model.knows(time.of, id as u32));
+                mean(ids.map(|id| by[id]))
+            }),
+            _ => 0.0,
+        }
+    }
+
+    /// The value before it is taken into the model's range, and whether all ids are known.
+    ///
+    /// With an index or nothing in every mode this is [`Model::predict`] bit by bit.
+    pub fn raw(&self, places: &[Place]) -> (f64, bool) {
+        let mut rows: [&[f64]; MAX_ORDER] = [&[]; MAX_ORDER];
+        let mut settled = [Place::Unknown; MAX_ORDER];
+        let mut known = true;
+        for (mode, &place) in places.iter().enumerate() {
+            settled[mode] = self.settle(mode, place);
+            match self.row(mode, settled[mode]) {
+                Some(row) => rows[mode] = row,
+                None => known = false,
+            }
+        }
+        let base = match &self.model.biases {
+            Some(biases) => {
+                let sum =
+                    (0..places.len()).fold(biases.mean, |sum, mode| sum + self.bias(mode, settled[mode]));
+                match &biases.time {
+                    Some(time) => sum + self.time_bias(settled[time.of], settled[time.clock]),
+                    None => sum,
+                }
+            }
+            None if known => 0.0,
+            None => self.model.about.mean.unwrap_or(0.0),
+        };
+        let tensor = if known { value_at_rows(&self.model.point.core, &rows[..places.len()]) } else { 0.0 };
+        (base + tensor, known)
+    }
+
+    /// The value.
+    pub fn value(&self, places: &[Place]) -> Prediction {
+        let (value, known) = self.raw(places);
+        Prediction { value: self.model.about.clip(value), known }
+    }
+}
+
+/// G x_1 rows\[0\] ... x_D rows\[D - 1\], contracted in the order of [`crate::manifold::Point::value_at`].
+pub(crate) fn value_at_rows(core: &crate::manifold::Core, rows: &[&[f64]]) -> f64 {
+    let mut rest = core.as_slice().to_vec();
+    for row in rows.iter().rev() {
+        rest = rest
+            .chunks_exact(row.len())
+            .map(|fibre| fibre.iter().zip(*row).map(|(g, u)| g * u).sum())
+            .collect();
+    }
+    rest[0]
+}
+
+/// The core contracted with a row in every mode but those of `kept` (ascending): what is left has
+/// the ranks of these modes, the last running fastest. `None` in `rows` counts as zeros.
+pub(crate) fn contract(core: &crate::manifold::Core, rows: &[Option<&[f64]>], kept: &[usize]) -> Vec<f64> {
+    let mut rest = core.as_slice().to_vec();
+    let ranks = core.ranks();
+    let mut right = 1; // the product of the kept ranks behind the mode
+    for mode in (0..ranks.len()).rev() {
+        let rank = ranks[mode];
+        if kept.contains(&mode) {
+            right *= rank;
+            continue;
+        }
+        let left = rest.len() / (rank * right);
+        let mut next = vec![0.0; left * right];
+        if let Some(row) = rows[mode] {
+            for (from, to) in rest.chunks_exact(rank * right).zip(next.chunks_exact_mut(right)) {
+                for (part, &weight) in from.chunks_exact(right).zip(row) {
+                    to.iter_mut().zip(part).for_each(|(sum, g)| *sum += g * weight);
+                }
+            }
+        }
+        rest = next;
+    }
+    rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::manifold::Core;
+
+    #[test]
+    fn contracting_all_but_some_modes_leaves_their_sums() {
+        let ranks = [2, 3, 2, 2];
+        let core = Core::from_vec(&ranks, (0..24).map(|n| f64::from(n * n % 17) - 5.0).collect());
+        let rows: Vec<Vec<f64>> =
+            ranks.iter().map(|&r| (0..r).map(|n| 0.5 + n as f64 * 0.25).collect()).collect();
+        let all: Vec<Option<&[f64]>> = rows.iter().map(|row| Some(row.as_slice())).collect();
+        for kept in [vec![], vec![1], vec![3], vec![0, 2], vec![1, 3]] {
+            let ours = contract(&core, &all, &kept);
+            let width: usize = kept.iter().map(|&mode| ranks[mode]).product();
+            let mut naive = vec![0.0; width];
+            for (at, g) in core.as_slice().iter().enumerate() {
+                let index = [at / 12, at / 4 % 3, at / 2 % 2, at % 2];
+                let weight: f64 =
+                    (0..4).filter(|mode| !kept.contains(mode)).map(|mode| rows[mode][index[mode]]).product();
+                let place = kept.iter().fold(0, |place, &mode| place * ranks[mode] + index[mode]);
+                naive[place] += g * weight;
+            }
+            for (a, b) in ours.iter().zip(&naive) {
+                assert!((a - b).abs() < 1e-12, "{kept:?}: {a} {b}");
+            }
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! The memory that a run needs, known before it starts.
+
+use super::rows_fit::covariance_bytes;
+use crate::error::{Error, Result};
+use crate::kernel::{GradientSums, Packing, Precision};
+use crate::shard::{Dataset, Manifest};
+use crate::stream::{Access, LANES};
+use crate::team::CHUNK_ROWS;
+
+/// The program and its libraries, files, small matrices, as measured on small runs.
+const CONSTANT: u64 = 2 << 20;
+/// A thread's stack, workspace and allocator arena.
+const PER_THREAD: u64 = 512 << 10;
+
+/// What a process of a run of a given rank needs, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Needs {
+    /// One dense copy of all factors and the core: of several processes, of the rows that one owns.
+    pub copy: u64,
+    /// Copies that the solver holds.
+    pub copies: u64,
+    /// The gradient sums of one lane.
+    pub lane: u64,
+    /// Lanes that this process goes through.
+    pub lanes: u64,
+    /// The packed rows that the kernels read.
+    pub packed: u64,
+    /// The rows of a point and a direction that a process reads and others own.
+    pub views: u64,
+    /// Whether there are other processes.
+    pub several: bool,
+    /// Everything that does not grow: the program, its stacks, small matrices, read windows.
+    pub constant: u64,
+}
+
+/// What MPI itself takes, and messages under way, as measured on small runs.
+const MESSAGES: u64 = 24 << 20;
+
+impl Needs {
+    /// For a dataset and ranks in the user's order, in one process; `threads` lanes are read at a time.
+    pub fn of(
+        dataset: &Dataset,
+        ranks: &[usize],
+        precision: Precision,
+        access: Option<Access>,
+        threads: usize,
+    ) -> Self {
+        Self::of_several(dataset.manifest(), ranks, precision, access, threads, LANES, 1)
+    }
+
+    /// For one of several processes, the one that needs the most, whatever rows its entries touch.
+    pub fn of_several(
+        manifest: &Manifest,
+        ranks: &[usize],
+        precision: Precision,
+        access: Option<Access>,
+        threads: usize,
+        lanes: usize,
+        processes: usize,
+    ) -> Self {
+        let several = processes > 1;
+        let own = |dim: u32| {
+            let chunks = u64::from(dim).div_ceil(CHUNK_ROWS as u64).div_ceil(processes as u64);
+            u64::from(dim).min(chunks * CHUNK_ROWS as u64)
+        };
+        let factor = |mode: usize| own(manifest.modes[mode].dim) * ranks[mode] as u64 * 8;
+        let core = ranks.iter().product::<usize>() as u64 * 8;
+        let copy = (0..ranks.len()).map(factor).sum::<u64>() + core;
+        // Point, gradient, direction, trial and transported; the best model where one is chosen; of
+        // several processes, complete sums that have come from others.
+        let validated = manifest.validation.entries > 0;
+        let copies = 5 + u64::from(validated) + u64::from(several);
+        let blocks: u64 = manifest.train.shards.iter().map(|shard| shard.blocks).sum();
+        let all = (lanes as u64).min(blocks.max(1));
+        let lanes = all.div_ceil(processes as u64);
+        let (dims, stored) = levels(manifest, ranks);
+        // A lane has its own part of the first level and all rows of the others.
+        let slices = dims[0].div_ceil(all as usize);
+        let lane = GradientSums::bytes(&dims, &stored, slices, precision) + 65_536;
+        // A point with its direction, and a point of its own for a look at validation.
+        let halves = if validated { 3 } else { 2 };
+        let packed = Packing::bytes(&dims, &stored) / 2 * halves;
+        let read = dims.iter().zip(&stored).enumerate().map(|(level, (&dim, &rank))| {
+            let rows = if level == 0 { dim.min(slices * lanes as usize) } else { dim };
+            (rows * rank * 8) as u64
+        });
+        // Which rows travel is a bit per row, or a range where they are few.
+        let views = if several { read.sum::<u64>() * halves } else { 0 };
+        let flags: u64 = manifest.modes.iter().map(|mode| u64::from(mode.dim)).sum();
+        let window = access.map_or(0, Access::lane_memory);
+        let constant = CONSTANT
+            + flags * if several { 3 } else { 1 }
+            + if several { MESSAGES } else { 0 }
+            + threads as u64 * (window + PER_THREAD);
+        Needs { copy, copies, lane, lanes, packed, views, several, constant }
+    }
+
+    /// For a run with biases, smoothed coordinates and trials: a copy to go back to, the model's
+    /// own factors of a point and a direction, a point that grows; and for every index biases,
+    /// counts, scales, and a sum per lane.
+    pub fn with_recipe(self, dataset: &Dataset) -> Self {
+        let rows: u64 = dataset.manifest().modes.iter().map(|mode| u64::from(mode.dim)).sum();
+        let constant = self.constant + rows * (8 * self.lanes + 64);
+        Needs { copies: self.copies + 4, constant, ..self }
+    }
+
+    /// For rows fitted to their own entries when the search has ended: their covariances, as far as they do
+    /// not fit into what the solver has given back by then. Several processes have them all, each.
+    pub fn with_refinement(self, manifest: &Manifest, ranks: &[usize]) -> Self {
+        let room = RefinementRoom::of(manifest, ranks);
+        let more = if self.several {
+            room.covariances + room.sums
+        } else {
+            // The sums take two copies more, and the gradient sums of lanes are given back, too.
+            room.covariances.saturating_sub(RefinementRoom::GIVEN_BACK * self.copy)
+                + room.sums.saturating_sub(2 * self.copy + self.lane)
+        };
+        Needs { constant: self.constant + more, ..self }
+    }
+
+    /// For steps from chunks of the data: the two points that an epoch may go back to.
+    pub fn with_chunks(self) -> Self {
+        Needs { copies: self.copies + 2, ..self }
+    }
+
+    /// A copy of the solver's state, so that it is written while the next pass computes: all but the
+    /// trial point and its partials. Done without where the budget has no room for it, and by several
+    /// processes, which bring their rows together while they write.
+    pub fn snapshot(&self) -> u64 {
+        if self.several { 0 } else { self.copy * (self.copies - 2) }
+    }
+
+    /// What a run takes where the budget leaves nothing to wish for.
+    pub fn most(&self) -> u64 {
+        self.total(self.lanes) + self.snapshot()
+    }
+
+    /// With this many lane buffers.
+    pub fn total(&self, buffers: u64) -> u64 {
+        let held = self.copy * self.copies + self.lane * buffers + self.packed + self.views;
+        // A twentieth for what the allocator rounds up and keeps.
+        held / 20 * 21 + self.constant
+    }
+
+    /// The fewest lane buffers that will do: one, but of several processes each needs all of its lanes',
+    /// because their sums wait for those of the lanes before.
+    pub fn fewest(&self) -> u64 {
+        if self.several { self.lanes } else { 1 }
+    }
+
+    /// How many lane buffers fit into a budget: all lanes', or as many as there is room for.
+    pub fn buffers(&self, budget: u64) -> Result<u64> {
+        match (self.fewest()..=self.lanes).rev().find(|&buffers| self.total(buffers) <= budget) {
+            Some(buffers) => Ok(buffers),
+            None => {
+                let what = match self.several {
+                    false => "a run of this rank (factors, gradient, directions and one lane)".into(),
+                    true => format!(
+                        "a process of this run (its rows of factors, gradient and directions, and {} lanes)",
+                        self.lanes
+                    ),
+                };
+                Err(Error::Budget { budget, needed: self.total(self.fewest()), what })
+            }
+        }
+    }
+}
+
+/// The memory that rows may take while they are fitted to their own entries: a matter of data and ranks,
+/// not of a machine or its budget, because it decides whether they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RefinementRoom {
+    /// For covariances.
+    pub covariances: u64,
+    /// For sums: less means more passes.
+    pub sums: u64,
+}
+
+impl RefinementRoom {
+    /// Copies of all factors that are free when no iteration follows.
+    const GIVEN_BACK: u64 = 4;
+    /// The highest rank whose covariances are always kept: they grow with its square.
+    const ALWAYS: usize = 32;
+
+    /// Where ranks do not go above these.
+    pub fn of(manifest: &Manifest, ranks: &[usize]) -> Self {
+        let rows = |mode: usize| u64::from(manifest.modes[mode].dim);
+        let copy: u64 = (0..ranks.len()).map(|mode| rows(mode) * ranks[mode] as u64 * 8).sum();
+        let mut most: Vec<u64> = (0..ranks.len())
+            .map(|mode| covariance_bytes(rows(mode), ranks[mode].min(Self::ALWAYS)))
+            .collect();
+        most.sort_unstable();
+        let covariances = most.iter().rev().take(2).sum::<u64>().max(Self::GIVEN_BACK * copy);
+        RefinementRoom { covariances, sums: (2 * copy).max(4 << 20) }
+    }
+}
+
+/// Dimensions and ranks in storage order.
+pub(super) fn in_levels(dataset: &Dataset, ranks: &[usize]) -> (Vec<usize>, Vec<usize>) {
+    levels(dataset.manifest(), ranks)
+}
+
+fn levels(manifest: &Manifest, ranks: &[usize]) -> (Vec<usize>, Vec<usize>) {
+    let dims = manifest.level_dims().iter().map(|&dim| dim as usize).collect();
+    (dims, manifest.mode_order.iter().map(|&mode| ranks[mode]).collect())
+}

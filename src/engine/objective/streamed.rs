@@ -1,0 +1,399 @@
+//! Joins stream, kernel and reduce: the cost over a dataset, its gradient, and the step sums.
+
+use super::needs::{Needs, in_levels};
+use super::targets::Targets;
+use super::unseen::UnseenRows;
+use super::view::View;
+use crate::budget::{Budget, Reservation};
+use crate::error::{Error, Result};
+use crate::kernel::{
+    self, FactorsView, GradientSums, LinePolynomial, Packing, Precision, ResidualSums, Workspace,
+};
+use crate::manifold::{Core, Point, Tangent};
+use crate::model::Biases;
+use crate::reduce::{Buffers, Exchange, map_lanes};
+use crate::rows::Rows;
+use crate::shard::{Dataset, Split};
+use crate::solver::{Cost, Objective, StepSums};
+use crate::stream::{Access, Share, Stream};
+use crate::team::{Combine, Team};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+/// The mean squared residual over the train entries of a dataset, streamed; where these have weights w,
+/// the weighted mean: sum of w e^2 / sum of w.
+pub struct Streamed {
+    train: Stream,
+    /// The train entries in parts, where steps are made from a part of them.
+    chunks: Vec<Stream>,
+    validation: Option<Stream>,
+    /// What travels between processes for passes over either.
+    exchange: Exchange,
+    validation_exchange: Option<Exchange>,
+    views: [View; 2],
+    mode_order: Vec<usize>,
+    buffers: Buffers,
+    packing: Packing,
+    unseen: UnseenRows,
+    biases: Option<Biases>,
+    /// The sum of the weights of the train entries: their number where they have none.
+    weight: f64,
+    precision: Precision,
+    /// The wall time of passes over the train entries since it was last asked for.
+    pass_nanos: AtomicU64,
+    _memory: Reservation,
+}
+
+/// Factors in storage order, with the core's axes permuted to match.
+pub(super) struct Stored {
+    ranks: Vec<usize>,
+    core: Vec<f64>,
+}
+
+impl Stored {
+    pub(super) fn new(core: &Core, order: &[usize]) -> Self {
+        Stored { ranks: order.iter().map(|&mode| core.ranks()[mode]).collect(), core: permute(core, order) }
+    }
+
+    pub(super) fn view<'a>(&'a self, rows: &[&'a [f64]]) -> FactorsView<'a> {
+        FactorsView::new(&self.ranks, rows, &self.core)
+    }
+}
+
+/// Calls `each(natural, stored)` with the two positions of every number of the core.
+fn for_each_position(ranks: &[usize], order: &[usize], mut each: impl FnMut(usize, usize)) {
+    let mut stored_stride = vec![0; ranks.len()];
+    let mut stride = 1;
+    for &mode in order.iter().rev() {
+        stored_stride[mode] = stride;
+        stride *= ranks[mode];
+    }
+    let mut index = vec![0; ranks.len()];
+    for natural in 0..stride {
+        each(natural, index.iter().zip(&stored_stride).map(|(i, s)| i * s).sum());
+        for mode in (0..ranks.len()).rev() {
+            index[mode] += 1;
+            if index[mode] < ranks[mode] {
+                break;
+            }
+            index[mode] = 0;
+        }
+    }
+}
+
+fn permute(core: &Core, order: &[usize]) -> Vec<f64> {
+    let mut out = vec![0.0; core.as_slice().len()];
+    for_each_position(core.ranks(), order, |natural, stored| out[stored] = core.as_slice()[natural]);
+    out
+}
+
+impl Streamed {
+    /// Opens the train and validation entries of a dataset for models of the given ranks (in the
+    /// user's order), with as many lane buffers as the budget allows.
+    pub fn open(
+        dataset: &Dataset,
+        ranks: &[usize],
+        precision: Precision,
+        budget: &Budget,
+        access: Option<Access>,
+    ) -> Result<Self> {
+        Self::open_for(dataset, ranks, precision, budget, access, Share::default(), |needs| needs)
+    }
+
+    /// The same as one of several processes, and where more than the plain method's memory is needed.
+    pub fn open_for(
+        dataset: &Dataset,
+        ranks: &[usize],
+        precision: Precision,
+        budget: &Budget,
+        access: Option<Access>,
+        share: Share,
+        change: impl FnOnce(Needs) -> Needs,
+    ) -> Result<Self> {
+        let manifest = dataset.manifest();
+        let team = share.team;
+        let open = |split| Stream::open_share(dataset, split, access, share);
+        let train = open(Split::Train)?;
+        let validation = match manifest.validation.entries {
+            0 => None,
+            _ => Some(open(Split::Validation)?),
+        };
+        let threads = rayon::current_num_threads();
+        let (lanes, access) = (share.lanes, Some(train.access()));
+        let needs = Needs::of_several(manifest, ranks, precision, access, threads, lanes, team.size());
+        let needs = change(needs);
+        let buffers = needs.buffers(budget.total());
+        let reserved =
+            buffers.and_then(|buffers| Ok((buffers, budget.reserve(needs.total(buffers), "the run")?)));
+        let (buffers, memory) = team.agree(reserved)?;
+        let mode_order = manifest.mode_order.clone();
+        let (dims, stored) = in_levels(dataset, ranks);
+        let unseen = UnseenRows::of(dataset, &train)?;
+        let exchange = Exchange::new(&train, &dims)?;
+        let validation_exchange = match &validation {
+            Some(stream) => Some(Exchange::new(stream, &dims)?),
+            None => None,
+        };
+        Ok(Streamed {
+            train,
+            chunks: Vec::new(),
+            validation,
+            exchange,
+            validation_exchange,
+            views: Default::default(),
+            mode_order,
+            buffers: Buffers::new(buffers as usize, &dims, &stored, precision),
+            packing: Packing::new(),
+            unseen,
+            biases: None,
+            weight: manifest.weight(Split::Train),
+            precision,
+            pass_nanos: AtomicU64::new(0),
+            _memory: memory,
+        })
+    }
+
+    /// Cuts the train entries into chunks, for steps from a part of them.
+    pub fn cut(&mut self, chunks: usize) {
+        self.chunks = self.train.parts(chunks);
+    }
+
+    /// The train entries.
+    pub fn train(&self) -> &Stream {
+        &self.train
+    }
+
+    /// What travels between processes in a pass over them.
+    pub fn exchange(&self) -> &Exchange {
+        &self.exchange
+    }
+
+    /// The processes that go through the entries together.
+    pub fn team(&self) -> Team {
+        self.train.team()
+    }
+
+    /// Gives back the room of gradient and step passes, when there will be none for a while.
+    pub fn release(&mut self) {
+        (self.views, self.packing) = Default::default();
+    }
+
+    /// The wall time of gradient and step passes since this was last asked for, in seconds: what
+    /// remains of an iteration is dense algebra.
+    pub fn take_pass_seconds(&self) -> f64 {
+        self.pass_nanos.swap(0, Ordering::Relaxed) as f64 * 1e-9
+    }
+
+    /// Counts the time since `begun`.
+    fn count_pass(&self, begun: Instant) {
+        self.pass_nanos.fetch_add(begun.elapsed().as_nanos() as u64, Ordering::Relaxed);
+    }
+
+    /// The rows that cannot be learned.
+    pub fn unseen(&self) -> &UnseenRows {
+        &self.unseen
+    }
+
+    /// The validation entries, where there are any, and what travels for a look at them.
+    pub(super) fn validation_entries(&self) -> Option<(&Stream, &Exchange)> {
+        self.validation.as_ref().zip(self.validation_exchange.as_ref())
+    }
+
+    /// Level l belongs to mode `mode_order()[l]`.
+    pub fn mode_order(&self) -> &[usize] {
+        &self.mode_order
+    }
+
+    /// What is taken off the values before the tensor has to explain them.
+    pub fn biases(&self) -> Option<&Biases> {
+        self.biases.as_ref()
+    }
+
+    /// Sets the biases.
+    pub fn set_biases(&mut self, biases: Option<Biases>) {
+        self.biases = biases;
+    }
+
+    /// Makes room for models of other ranks, not above those that the memory was reserved for.
+    pub fn set_ranks(&mut self, dims: &[usize], ranks: &[usize]) {
+        let by_level = |of: &[usize]| self.mode_order.iter().map(|&mode| of[mode]).collect::<Vec<_>>();
+        self.buffers = Buffers::new(self.buffers.count(), &by_level(dims), &by_level(ranks), self.precision);
+    }
+
+    /// The factor c that minimises the sum of (c X - y)^2 over a sample of the train entries.
+    pub fn least_squares_scale(&self, point: &Point) -> Result<f64> {
+        /// Blocks of the sample.
+        const BLOCKS: usize = 16;
+        let stored = Stored::new(&point.core, &self.mode_order);
+        let mut room = View::default();
+        let view = stored.view(&room.of(&point.factors, &self.mode_order, &self.exchange));
+        let mut workspace = Workspace::new();
+        // Per block, so that it does not matter which process has it.
+        let mut sums = [0.0; 2 * BLOCKS];
+        let read = self.train.for_each_sampled(BLOCKS, |sample, block| {
+            kernel::for_each_prediction(block, &view, &mut workspace, |_, value, weight, prediction| {
+                sums[2 * sample] += weight * prediction * value;
+                sums[2 * sample + 1] += weight * prediction * prediction;
+            });
+            Ok(())
+        });
+        self.team().agree(read)?;
+        self.team().combine(bytemuck::cast_slice_mut(&mut sums), Combine::Or);
+        let sum = |which: usize| sums.iter().skip(which).step_by(2).sum::<f64>();
+        let scale = sum(0) / sum(1);
+        Ok(if scale.is_finite() && scale != 0.0 { scale } else { 1.0 })
+    }
+
+    /// Cost and partials of all train entries, or the share of a chunk in them.
+    fn gradient_of(&mut self, chunk: Option<usize>, point: &Point, partials: &mut Tangent) -> Result<Cost> {
+        let begun = Instant::now();
+        let stored = Stored::new(&point.core, &self.mode_order);
+        let rows = self.views[0].of(&point.factors, &self.mode_order, &self.exchange);
+        let packed = self.packing.point(stored.view(&rows));
+        let stream = chunk.map_or(&self.train, |chunk| &self.chunks[chunk]);
+        let mut core = vec![0.0; stored.core.len()];
+        // Level l of the sums is mode_order[l] of the tangent.
+        let mut by_mode: Vec<Option<&mut Rows>> = partials.factors.iter_mut().map(Some).collect();
+        let mut rows: Vec<&mut Rows> =
+            self.mode_order.iter().filter_map(|&mode| by_mode[mode].take()).collect();
+        let targets = Targets::new(self.biases.as_ref(), &self.mode_order);
+        let [squares, absolute] = self.buffers.sum(
+            stream,
+            &self.exchange,
+            &mut rows,
+            &mut core,
+            |lane, sums: &mut GradientSums| {
+                let (mut workspace, mut values) = (Workspace::new(), Vec::new());
+                stream.for_each(lane, |block| {
+                    kernel::gradient(&targets.view(block, &mut values), &packed, sums, &mut workspace);
+                    Ok(())
+                })
+            },
+        )?;
+        let entries = self.weight;
+        let ranks = point.core.ranks().to_vec();
+        for_each_position(&ranks, &self.mode_order, |natural, stored| {
+            partials.core.as_mut_slice()[natural] = core[stored];
+        });
+        partials.scale(2.0 / entries);
+        self.count_pass(begun);
+        Ok(Cost::plain(squares / entries, absolute / entries))
+    }
+}
+
+/// Errors of a model on the entries of a stream; entries with an unseen row are only counted.
+pub fn residuals(
+    stream: &Stream,
+    exchange: &Exchange,
+    point: &Point,
+    mode_order: &[usize],
+    unseen: &UnseenRows,
+    packing: &mut Packing,
+) -> Result<ResidualSums> {
+    let stored = Stored::new(&point.core, mode_order);
+    let mut room = View::default();
+    let packed = packing.point(stored.view(&room.of(&point.factors, mode_order, exchange)));
+    let flags = unseen.view();
+    let all_seen = flags.iter().all(Option::is_none);
+    let lanes = map_lanes(stream, &ResidualSums::default(), |lane| {
+        let (mut sums, mut workspace) = (ResidualSums::default(), Workspace::new());
+        stream.for_each(lane, |block| {
+            if all_seen {
+                kernel::residual(block, &packed, &mut sums, &mut workspace);
+            } else {
+                kernel::residual_of_seen(block, packed.factors(), &flags, &mut sums, &mut workspace);
+            }
+            Ok(())
+        })?;
+        Ok(sums)
+    })?;
+    let mut total = ResidualSums::default();
+    lanes.iter().for_each(|lane| total.add(lane));
+    Ok(total)
+}
+
+impl Objective for Streamed {
+    type Error = Error;
+
+    fn cost_and_gradient(&mut self, point: &Point, partials: &mut Tangent) -> Result<Cost> {
+        self.gradient_of(None, point, partials)
+    }
+
+    fn chunks(&self) -> usize {
+        self.chunks.len().max(1)
+    }
+
+    fn leading_mode(&self) -> Option<usize> {
+        self.mode_order.first().copied()
+    }
+
+    fn chunk_cost_and_gradient(
+        &mut self,
+        chunk: usize,
+        point: &Point,
+        partials: &mut Tangent,
+    ) -> Result<Cost> {
+        self.gradient_of(Some(chunk), point, partials)
+    }
+
+    fn step_sums(&mut self, point: &Point, direction: &Tangent) -> Result<StepSums> {
+        let begun = Instant::now();
+        let order = &self.mode_order;
+        let (stored, moved) = (Stored::new(&point.core, order), Stored::new(&direction.core, order));
+        let [at, along] = &mut self.views;
+        let at = stored.view(&at.of(&point.factors, order, &self.exchange));
+        let along = moved.view(&along.of(&direction.factors, order, &self.exchange));
+        let line = self.packing.line(at, along);
+        let targets = Targets::new(self.biases.as_ref(), order);
+        let lanes = map_lanes(&self.train, &kernel::StepSums::default(), |lane| {
+            let (mut sums, mut workspace) = (kernel::StepSums::default(), Workspace::new());
+            let mut values = Vec::new();
+            self.train.for_each(lane, |block| {
+                kernel::step(&targets.view(block, &mut values), &line, &mut sums, &mut workspace);
+                Ok(())
+            })?;
+            Ok(sums)
+        })?;
+        let mut total = kernel::StepSums::default();
+        lanes.iter().for_each(|lane| total.add(lane));
+        let entries = self.weight;
+        self.count_pass(begun);
+        Ok(StepSums { slope: total.residual_change / entries, curvature: total.change_change / entries })
+    }
+
+    fn line_polynomial(&mut self, point: &Point, direction: &Tangent) -> Result<Vec<f64>> {
+        let order = &self.mode_order;
+        let (stored, moved) = (Stored::new(&point.core, order), Stored::new(&direction.core, order));
+        let [at, along] = &mut self.views;
+        let at = stored.view(&at.of(&point.factors, order, &self.exchange));
+        let along = moved.view(&along.of(&direction.factors, order, &self.exchange));
+        let targets = Targets::new(self.biases.as_ref(), order);
+        let lanes = map_lanes(&self.train, &LinePolynomial::new(order.len()), |lane| {
+            let (mut sum, mut workspace) = (LinePolynomial::new(order.len()), Workspace::new());
+            let mut values = Vec::new();
+            self.train.for_each(lane, |block| {
+                kernel::line_polynomial(
+                    &targets.view(block, &mut values),
+                    &at,
+                    &along,
+                    &mut sum,
+                    &mut workspace,
+                );
+                Ok(())
+            })?;
+            Ok(sum)
+        })?;
+        let mut total = LinePolynomial::new(order.len());
+        lanes.iter().for_each(|lane| total.add(lane));
+        let entries = self.weight;
+        Ok(total.coefficients().iter().map(|coefficient| coefficient / entries).collect())
+    }
+
+    fn validation(&mut self, point: &Point) -> Result<Option<f64>> {
+        let Some((stream, exchange)) = self.validation.as_ref().zip(self.validation_exchange.as_ref()) else {
+            return Ok(None);
+        };
+        let sums = residuals(stream, exchange, point, &self.mode_order, &self.unseen, &mut self.packing)?;
+        Ok(sums.mse())
+    }
+}

@@ -1,0 +1,290 @@
+//! Everything that determines the result of a run.
+
+use super::directory::RunDirectory;
+use crate::error::{Error, IoContext, Result};
+use crate::kernel::Precision;
+use crate::recipe::Recipe;
+use crate::shard::{Dataset, Manifest, Split};
+use crate::solver::{Algorithm, Beta, Options, StepRule};
+use crate::storage::{Disk, write_atomic};
+use crate::stream::LANES;
+use crate::team::Team;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+
+/// Where a run starts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Init {
+    /// A random point of the paper's generator, its core scaled by least squares to the data.
+    Scaled,
+    /// The paper's generator as it is: factors and core from U\[0, 1\].
+    Uniform,
+    /// The same with normal numbers.
+    Gaussian,
+    /// The model of another run.
+    Run(PathBuf),
+}
+
+/// The metric of the search space.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum GeometryKind {
+    /// The paper's, its eigenvalues raised while the fit is bad; as it is where there is a penalty.
+    #[default]
+    Damped,
+    /// The paper's: scaled by G_d G_d^T.
+    Preconditioned,
+    /// The natural metrics of the factors and the core (case S1).
+    Euclidean,
+    /// The inner product of the tensors themselves, with geomCG's transport and retraction.
+    Embedded,
+}
+
+/// What is written to `config.json`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Config {
+    /// The version of this file.
+    pub format_version: u32,
+    /// The dataset; relative to the run where it lies inside.
+    pub dataset: PathBuf,
+    /// Identifies the dataset's content.
+    pub dataset_fingerprint: String,
+    /// Datasets of entries that were folded in, within the run; the first indices of every mode are
+    /// those of the dataset.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub added: Vec<PathBuf>,
+    /// One rank per mode.
+    pub rank: Vec<usize>,
+    /// Seeds the start.
+    pub seed: u64,
+    /// Where to start.
+    pub init: Init,
+    /// The metric.
+    pub geometry: GeometryKind,
+    /// In what gradients are summed up. Runs of before there was a choice did so in double precision.
+    #[serde(default = "double")]
+    pub precision: Precision,
+    /// Biases, penalty, growth of the rank; the paper's method in files from before there was a
+    /// choice.
+    #[serde(default)]
+    pub recipe: Recipe,
+    /// Whether `rank` is only a bound that was found from counts.
+    #[serde(default)]
+    pub rank_auto: bool,
+    /// In how many lanes sums are taken: another number gives other roundings.
+    #[serde(default = "usual_lanes")]
+    pub lanes: usize,
+    /// The solver's options.
+    pub solver: Options,
+}
+
+fn usual_lanes() -> usize {
+    LANES
+}
+
+fn double() -> Precision {
+    Precision::F64
+}
+
+/// The file that makes a directory a run.
+pub const CONFIG_FILE: &str = "config.json";
+const VERSION: u32 = 1;
+
+impl Config {
+    /// The configuration of a new run on a dataset.
+    pub fn new(dataset: &Dataset, rank: Vec<usize>) -> Self {
+        Config {
+            format_version: VERSION,
+            dataset: dataset.directory().into(),
+            dataset_fingerprint: fingerprint(dataset.manifest()),
+            added: Vec::new(),
+            rank,
+            seed: 1,
+            init: Init::Scaled,
+            geometry: GeometryKind::default(),
+            precision: Precision::default(),
+            recipe: Recipe::usual(dataset.manifest()),
+            rank_auto: false,
+            lanes: dataset.manifest().part.as_ref().map_or(LANES, |part| part.lanes),
+            solver: Options::default(),
+        }
+    }
+
+    /// Sets the method geomCG of Kressner, Steinlechner and Vandereycken (2014): no recipe, the embedded
+    /// geometry, Polak and Ribiere's beta, and their restart rule.
+    pub fn use_geomcg(&mut self) {
+        self.recipe = Recipe { range: self.recipe.range, ..Recipe::plain() };
+        self.geometry = GeometryKind::Embedded;
+        self.solver.algorithm = Algorithm::GeomCg;
+        self.solver.beta = Beta::PolakRibiere;
+        self.solver.step = StepRule::Linearised;
+    }
+
+    /// What gives a checkpoint's numbers their meaning: everything here but the place of the
+    /// dataset and the limits, which may change between one start and the next.
+    pub fn meaning(&self) -> Value {
+        let mut meaning = serde_json::to_value(self).unwrap_or_default();
+        if let Some(fields) = meaning.as_object_mut() {
+            fields.remove("dataset");
+            // As in files from before there was a choice.
+            if self.recipe == Recipe::plain() {
+                fields.remove("recipe");
+            }
+            if !self.rank_auto {
+                fields.remove("rank_auto");
+            }
+            if self.lanes == LANES {
+                fields.remove("lanes");
+            }
+        }
+        if let Some(solver) = meaning["solver"].as_object_mut() {
+            for limit in ["tolerance", "gradient_tolerance", "max_iterations", "patience"] {
+                solver.remove(limit);
+            }
+        }
+        meaning
+    }
+
+    /// There must be a lane for every process.
+    pub(super) fn check_lanes(&self, team: Team) -> Result<()> {
+        let (lanes, processes) = (self.lanes, team.size());
+        if lanes < processes {
+            let what = format!(
+                "{lanes} lanes are too few for {processes} processes: start fewer, or a new run with --lanes \
+                 {processes} (a dataset in parts is cut by its lanes: distribute it with --lanes)"
+            );
+            return Err(Error::request(what));
+        }
+        Ok(())
+    }
+
+    /// Writes `config.json`.
+    pub fn write(&self, disk: &dyn Disk, run: &Path) -> Result<()> {
+        let path = run.join(CONFIG_FILE);
+        let text =
+            serde_json::to_string_pretty(self).map_err(std::io::Error::other).context("write", &path)?;
+        write_atomic(disk, &path, (text + "\n").as_bytes())
+    }
+
+    /// Reads the configuration of a run, which only the first of several processes needs to see.
+    pub fn read_for(run: &Path, team: Team) -> Result<Self> {
+        if team.is_alone() {
+            return Self::read(run);
+        }
+        let path = run.join(CONFIG_FILE);
+        let text = team.told_by_first(|| {
+            let config = Self::read(run)?;
+            serde_json::to_string(&config).map_err(std::io::Error::other).context("read", &path)
+        })?;
+        serde_json::from_str(&text).map_err(std::io::Error::other).context("read", &path)
+    }
+
+    /// Reads the configuration of a run.
+    pub fn read(run: &Path) -> Result<Self> {
+        let path = run.join(CONFIG_FILE);
+        if !path.is_file() {
+            let what = if RunDirectory::was_begun(run) {
+                "the run was ended before it had read its data: start it again with complete"
+            } else if run.exists() {
+                "this is no run of tenfill (there is no config.json in it)"
+            } else {
+                "there is no such run"
+            };
+            return Err(Error::input(run, what));
+        }
+        let text = std::fs::read(&path).context("read", &path)?;
+        let wrong = |error: serde_json::Error| {
+            Error::input(&path, format!("the configuration cannot be understood: {error}"))
+        };
+        let version: Value = serde_json::from_slice(&text).map_err(wrong)?;
+        if let Some(found) = version["format_version"].as_u64().filter(|&found| found > u64::from(VERSION)) {
+            return Err(Error::Newer { file: path, found, known: VERSION.into() });
+        }
+        serde_json::from_value(version).map_err(wrong)
+    }
+
+    /// Opens the dataset of a run and those that were folded in.
+    pub fn open_datasets(&self, run: &Path) -> Result<Vec<Dataset>> {
+        let mut datasets = vec![self.open_dataset(run)?];
+        for added in &self.added {
+            datasets.push(Dataset::open(run.join(added))?);
+        }
+        Ok(datasets)
+    }
+
+    /// Opens the dataset of a run, and makes sure that it is still the one the run began with.
+    pub fn open_dataset(&self, run: &Path) -> Result<Dataset> {
+        let directory = run.join(&self.dataset);
+        if !directory.exists() {
+            let what = "the dataset of this run is not here any more: bring it back, or put its new place \
+                        into config.json";
+            return Err(Error::input(directory, what));
+        }
+        let dataset = Dataset::open(directory)?;
+        if fingerprint(dataset.manifest()) != self.dataset_fingerprint {
+            let what = "the dataset is not the one that this run began with: start a new run with complete";
+            return Err(Error::input(dataset.directory(), what));
+        }
+        Ok(dataset)
+    }
+}
+
+/// Identifies the entries and labels of a dataset, by the checksums that its manifest holds: a
+/// shard's covers all its blocks' checksums. What else the manifest says follows from these, and
+/// may be said otherwise by another version of this program.
+fn fingerprint(manifest: &Manifest) -> String {
+    let mut text = format!("{:?}", manifest.mode_order);
+    for mode in &manifest.modes {
+        text += &format!("|{} {} {:?}", mode.name, mode.dim, mode.kind);
+    }
+    for split in Split::ALL {
+        text += &format!("|{}", split.name());
+        for shard in &manifest.split(split).shards {
+            text += &format!(" {} {} {:08x}", shard.entries, shard.bytes, shard.table_crc32c);
+        }
+    }
+    format!("{:032x}", xxhash_rust::xxh3::xxh3_128(text.as_bytes()))
+}
+
+/// One rank per mode, and possible: not above the mode's dimension nor the product of the others.
+pub fn check_rank(rank: &[usize], manifest: &Manifest) -> Result<Vec<usize>> {
+    let dims = manifest.dims();
+    let rank: Vec<usize> = match rank {
+        [one] => vec![*one; dims.len()],
+        many if many.len() == dims.len() => many.to_vec(),
+        many => {
+            let names: Vec<&str> = manifest.modes.iter().map(|mode| mode.name.as_str()).collect();
+            let what =
+                format!("--rank gives {} ranks for {} modes ({})", many.len(), dims.len(), names.join(", "));
+            return Err(Error::request(what));
+        }
+    };
+    for (mode, &r) in rank.iter().enumerate() {
+        let name = &manifest.modes[mode].name;
+        let others = rank.iter().enumerate().filter(|(other, _)| *other != mode);
+        let product = others.fold(1usize, |product, (_, &r)| product.saturating_mul(r));
+        let largest = product.min(dims[mode] as usize);
+        if r == 0 {
+            return Err(Error::request(format!("the rank of {name} is 0: the least is 1")));
+        }
+        if r > dims[mode] as usize {
+            let what = format!(
+                "rank {r} of {name} is above its dimension {}: the largest that works is {largest}",
+                dims[mode]
+            );
+            return Err(Error::request(what));
+        }
+        if r > product {
+            let what = format!(
+                "rank {r} of {name} is above the product of the other ranks: the largest that works is {largest}"
+            );
+            return Err(Error::request(what));
+        }
+    }
+    if rank.iter().try_fold(1usize, |product, &r| product.checked_mul(r)).is_none_or(|size| size > 1 << 30) {
+        return Err(Error::request("the core of these ranks has more than 2^30 numbers"));
+    }
+    Ok(rank)
+}

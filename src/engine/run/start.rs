@@ -1,0 +1,200 @@
+//! What a run starts with: solver, data, first point.
+
+use super::config::{Config, GeometryKind, Init};
+use super::limits::Limits;
+use crate::budget::Budget;
+use crate::control::Control;
+use crate::error::{Error, Result};
+use crate::manifold::{
+    Damped, Distribution, Embedded, Euclidean, Geometry, Point, Preconditioned, random_point_on,
+};
+use crate::model::Model;
+use crate::objective::{Needs, Regularised, Streamed};
+use crate::recipe::Setup;
+use crate::shard::Dataset;
+use crate::solver::{Algorithm, CHUNKS, Options, Solver};
+use crate::stream::Share;
+use crate::team::{Combine, Team};
+
+/// The solver that a configuration asks for.
+fn solver(kind: GeometryKind, entries: u64, options: Options) -> Solver {
+    let geometry: Box<dyn Geometry> = match kind {
+        GeometryKind::Damped => Box::new(Damped::new(entries)),
+        GeometryKind::Preconditioned => Box::new(Preconditioned),
+        GeometryKind::Euclidean => Box::new(Euclidean),
+        GeometryKind::Embedded => Box::new(Embedded),
+    };
+    Solver::new(geometry, options)
+}
+
+/// What a trainer is made from.
+pub(super) fn setup<'a>(config: &'a Config, dataset: &'a Dataset) -> Setup<'a> {
+    let (kind, entries) = (config.geometry, dataset.manifest().train.entries);
+    Setup {
+        dataset,
+        recipe: &config.recipe,
+        ranks: &config.rank,
+        options: config.solver,
+        seed: config.seed,
+        probe: !config.rank_auto,
+        warm: None,
+        make_solver: Box::new(move |options| solver(kind, entries, options)),
+    }
+}
+
+/// What a run needs.
+pub(super) fn needs(config: &Config, dataset: &Dataset, limits: &Limits) -> Needs {
+    let (lanes, processes) = (config.lanes, limits.team.size());
+    let (rank, manifest) = (&config.rank, dataset.manifest());
+    let needs = Needs::of_several(manifest, rank, config.precision, None, limits.threads, lanes, processes);
+    with_more(config, dataset, needs)
+}
+
+/// What a configuration needs beside the plain method's memory.
+fn with_more(config: &Config, dataset: &Dataset, needs: Needs) -> Needs {
+    let needs = if config.recipe.is_plain() { needs } else { needs.with_recipe(dataset) };
+    let refines = config.recipe.refines();
+    let needs = if refines { needs.with_refinement(dataset.manifest(), &config.rank) } else { needs };
+    if config.solver.algorithm == Algorithm::Stochastic { needs.with_chunks() } else { needs }
+}
+
+/// What a configuration cannot have of several processes.
+fn check_processes(config: &Config, team: Team) -> Result<()> {
+    let name = match config.solver.algorithm {
+        Algorithm::Stochastic => "sgd",
+        Algorithm::GeomCg => "geomcg",
+        Algorithm::ConjugateGradient | Algorithm::SteepestDescent => return Ok(()),
+    };
+    if team.is_alone() {
+        return Ok(());
+    }
+    let what = format!("--algorithm {name} runs in one process: leave out mpirun, or use --algorithm cg");
+    Err(Error::request(what))
+}
+
+/// Opens the data, and says what is odd about it.
+pub(super) fn open(
+    dataset: &Dataset,
+    config: &Config,
+    budget: &Budget,
+    limits: &Limits,
+    control: &Control,
+) -> Result<Regularised> {
+    let manifest = dataset.manifest();
+    let checked = match manifest.train.entries {
+        0 => Err(Error::input(dataset.directory(), "the dataset has no train entries")),
+        _ => config.recipe.check(manifest).and_then(|()| check_processes(config, limits.team)),
+    };
+    limits.team.agree(checked)?;
+    let needs = needs(config, dataset, limits);
+    let more = |needs: Needs| with_more(config, dataset, needs);
+    let share = Share { lanes: config.lanes, team: limits.team };
+    let (rank, precision) = (&config.rank, config.precision);
+    let mut objective = Streamed::open_for(dataset, rank, precision, budget, None, share, more)?;
+    if config.solver.algorithm == Algorithm::Stochastic {
+        objective.cut(CHUNKS);
+    }
+    say_processes(&objective, config, limits, control);
+    let buffers = limits.team.agree(needs.buffers(budget.total()))?;
+    if buffers < needs.lanes {
+        let (have, need) = (crate::units::size(budget.total()), crate::units::size(needs.total(needs.lanes)));
+        control.say(format!(
+            "{buffers} of {} lanes at a time fit into {have}; {need} would be faster",
+            needs.lanes
+        ));
+    }
+    for mode in &manifest.modes {
+        let missing = u64::from(mode.dim) - mode.statistics.in_train;
+        if missing > 0 {
+            let (count, dim) = (crate::units::count(missing), crate::units::count(mode.dim.into()));
+            control.say(format!(
+                "{count} of {dim} rows of {} have no train entries and cannot be learned",
+                mode.name
+            ));
+        }
+    }
+    if manifest.values.min == manifest.values.max {
+        control.say(format!("all train values are {}: there is little to learn", manifest.values.min));
+    }
+    Ok(Regularised::new(objective))
+}
+
+/// Says what several processes do, and what travels between them.
+fn say_processes(objective: &Streamed, config: &Config, limits: &Limits, control: &Control) {
+    let (team, mode_order) = (limits.team, objective.mode_order());
+    if team.is_alone() {
+        return;
+    }
+    let ranks: Vec<usize> = mode_order.iter().map(|&mode| config.rank[mode]).collect();
+    let mut words = [objective.exchange().words_sent(&ranks)];
+    team.combine(&mut words, Combine::Sum);
+    let lanes = objective.train().all_lanes().len();
+    control.say(format!(
+        "{} processes of {} threads, {lanes} lanes; {} travel in a gradient pass",
+        team.size(),
+        limits.threads,
+        crate::units::size(words[0] * 8)
+    ));
+    let most = lanes.div_ceil(team.size());
+    if limits.threads > most {
+        control.say(format!(
+            "{most} of {} threads of a process have a lane to go through: --lanes {} would give one to each",
+            limits.threads,
+            team.size() * limits.threads
+        ));
+    }
+}
+
+/// The model that a run with a recipe starts from, where one was given.
+pub(super) fn warm(config: &Config, dataset: &Dataset, team: Team) -> Result<Option<Model>> {
+    let Init::Run(run) = &config.init else { return Ok(None) };
+    if config.recipe.is_plain() {
+        return Ok(None);
+    }
+    let model = team.agree(Model::read(run))?;
+    let dims: Vec<usize> = dataset.manifest().dims().iter().map(|&dim| dim as usize).collect();
+    let ranks = model.point.ranks();
+    if model.point.dims() != dims || ranks.iter().zip(&config.rank).any(|(rank, bound)| rank > bound) {
+        let what = format!(
+            "its model has dimensions {:?} and rank {ranks:?}, this run {dims:?} and at most {:?}",
+            model.point.dims(),
+            config.rank
+        );
+        return team.agree(Err(Error::input(run, what)));
+    }
+    Ok(Some(model))
+}
+
+/// The first point.
+pub(super) fn start_point(config: &Config, dataset: &Dataset, objective: &Regularised) -> Result<Point> {
+    let dims: Vec<usize> = dataset.manifest().dims().iter().map(|&dim| dim as usize).collect();
+    let team = objective.data.team();
+    let random = |distribution| random_point_on(team, &dims, &config.rank, distribution, config.seed);
+    match &config.init {
+        Init::Uniform => Ok(random(Distribution::Uniform)),
+        Init::Gaussian => Ok(random(Distribution::Gaussian)),
+        Init::Scaled => {
+            let mut point = random(Distribution::Uniform);
+            let scale = objective.data.least_squares_scale(&point)?;
+            point.core.scale(scale);
+            Ok(point)
+        }
+        Init::Run(run) => {
+            let model = team.agree(Model::read(run))?;
+            if model.biases.is_some() {
+                let what = "its model has biases, which the plain method has not: leave --bias to auto";
+                return team.agree(Err(Error::input(run, what)));
+            }
+            if model.point.dims() != dims || model.point.ranks() != config.rank {
+                let what = format!(
+                    "its model has dimensions {:?} and rank {:?}, this run {dims:?} and {:?}",
+                    model.point.dims(),
+                    model.point.ranks(),
+                    config.rank
+                );
+                return team.agree(Err(Error::input(run, what)));
+            }
+            Ok(model.point.divided(team))
+        }
+    }
+}

@@ -1,0 +1,360 @@
+//! Runs the solver on a dataset: log, checkpoints, model, and an end at any time.
+
+use super::config::{Config, check_rank};
+use super::directory::RunDirectory;
+use super::limits::Limits;
+use super::log::{Log, LogLine};
+use super::save::{Background, Durable, Mark, Saver};
+use super::start::{needs, open, setup, start_point, warm};
+use crate::budget::{Budget, Reservation};
+use crate::checkpoint::{Checkpoints, Progress};
+use crate::control::{Control, Unit};
+use crate::error::{Error, Result};
+use crate::model::Model;
+use crate::objective::{Regularised, Scored};
+use crate::recipe::{Extra, Trainer, Tried};
+use crate::shard::{Dataset, Split};
+use crate::solver::{Iteration, Options, StoppedBy};
+use crate::storage::make_dir;
+use crate::team::Combine;
+use crate::usage::Usage;
+use std::sync::Mutex;
+use std::time::Instant;
+
+/// How a run ended.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Outcome {
+    /// The newest iteration.
+    pub last: Iteration,
+    /// Why there is no further one.
+    pub stopped_by: StoppedBy,
+    /// The iteration of the model that was kept.
+    pub best_iteration: usize,
+    /// The errors of that model.
+    pub train_mse: f64,
+    /// On validation, entries that biases alone have scored included; none without such entries.
+    pub validation_mse: Option<f64>,
+    /// On test; none without such entries.
+    pub test_mse: Option<f64>,
+    /// The ranks of that model.
+    pub rank: Vec<usize>,
+    /// Whether it has biases.
+    pub biases: bool,
+    /// The modes that it holds constant.
+    pub held: Vec<usize>,
+    /// The weight of the penalty it was fitted with.
+    pub penalty: f64,
+    /// What was tried on the way.
+    pub tried: Vec<Tried>,
+    /// Its errors on every split that has entries, clipped, and with entries that biases alone
+    /// have scored.
+    pub errors: Vec<(Split, Scored)>,
+    /// The column of weights by which all errors are weighted; none where entries count once.
+    pub weights: Option<String>,
+    /// Wall and processor time of the run, restarts included.
+    pub progress: Progress,
+}
+
+/// Completes a dataset: the whole of a run, in a new directory.
+pub fn complete(
+    run: &RunDirectory<'_>,
+    dataset: &Dataset,
+    config: &Config,
+    limits: &Limits,
+    control: &Control,
+) -> Result<Outcome> {
+    let mut config = config.clone();
+    config.rank = limits.team.agree(check_rank(&config.rank, dataset.manifest()))?;
+    limits.team.agree(config.check_lanes(limits.team))?;
+    limits.team.check_processors()?;
+    in_pool(limits, || begin(run, dataset, &config, limits, control))
+}
+
+/// Goes on with a run from its newest good checkpoint, with other limits where given; from the
+/// beginning where it was ended before its first.
+pub fn resume(
+    run: &RunDirectory<'_>,
+    change: impl FnOnce(&mut Options),
+    limits: &Limits,
+    control: &Control,
+) -> Result<Outcome> {
+    let team = limits.team;
+    let mut config = Config::read_for(run.path(), team)?;
+    team.agree(config.check_lanes(team))?;
+    team.check_processors()?;
+    if !config.added.is_empty() {
+        let what =
+            "rows were folded into this run, so it cannot go on: complete the data with the new entries";
+        return team.agree(Err(Error::input(run.path(), what)));
+    }
+    change(&mut config.solver);
+    let dataset = team.agree(config.open_dataset(run.path()))?;
+    let Some(loaded) = checkpoints(run, &config).newest_for(team)? else {
+        control.say("there is no checkpoint yet: starting from the beginning");
+        return in_pool(limits, || begin(run, &dataset, &config, limits, control));
+    };
+    let iteration = loaded.state.last.iteration;
+    for damaged in &loaded.damaged {
+        control.say(format!("{damaged}, going on from {iteration}"));
+    }
+    if loaded.damaged.is_empty() {
+        control.say(format!("going on from checkpoint {iteration}"));
+    }
+    in_pool(limits, || {
+        let usage = Usage::start();
+        let budget = limits.team.agree(Budget::new(limits.memory))?;
+        let objective = open(&dataset, &config, &budget, limits, control)?;
+        team.agree(config.write(run.disk(), run.path()))?;
+        // Only the first process has the lines of before.
+        let upto = team.is_first().then_some(iteration);
+        let log = team.agree(Log::open(run.disk(), run.path(), upto))?;
+        let before = loaded.progress.clone();
+        let mut job =
+            Job::new(run, &dataset, &config, limits, control, &budget, usage, before, &objective, log);
+        job.saved = Some(Mark::of(&loaded.state));
+        let extra = loaded.extra.unwrap_or_else(|| Extra::plain(&config.rank));
+        job.go_on(Trainer::resume(setup(&config, &dataset), objective, loaded.state, extra, control)?)
+    })
+}
+
+/// The first pass of a run and all that follow.
+fn begin(
+    run: &RunDirectory<'_>,
+    dataset: &Dataset,
+    config: &Config,
+    limits: &Limits,
+    control: &Control,
+) -> Result<Outcome> {
+    let usage = Usage::start();
+    let budget = limits.team.agree(Budget::new(limits.memory))?;
+    let objective = open(dataset, config, &budget, limits, control)?;
+    let team = limits.team;
+    let written = config.write(run.disk(), run.path()).and_then(|()| {
+        let model = run.path().join("model");
+        make_dir(run.disk(), &model)?;
+        if team.is_first() { Model::write_labels(run.disk(), dataset, &model) } else { Ok(()) }
+    });
+    team.agree(written)?;
+    let first = |objective: &Regularised| start_point(config, dataset, objective);
+    let mut setup = setup(config, dataset);
+    setup.warm = warm(config, dataset, team)?;
+    let trainer = Trainer::begin(setup, objective, control, first)?;
+    // Last, because a run without a log has nothing that is worth keeping.
+    let log = team.agree(Log::open(run.disk(), run.path(), None))?;
+    let (before, objective) = (Progress::default(), &trainer.objective);
+    let mut job = Job::new(run, dataset, config, limits, control, &budget, usage, before, objective, log);
+    job.log_iteration(&trainer, 1, 0.0)?;
+    job.go_on(trainer)
+}
+
+fn checkpoints(run: &RunDirectory<'_>, config: &Config) -> Checkpoints {
+    Checkpoints::new(run.path().join("checkpoints"), config.meaning())
+}
+
+/// Runs `work` on a pool of its own; the number of threads never changes a bit of the result.
+fn in_pool<T: Send>(limits: &Limits, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+    let threads = limits.threads.max(1);
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+    let pool = pool.map_err(|error| Error::request(format!("{threads} threads cannot be started: {error}")));
+    limits.team.agree(pool)?.install(work)
+}
+
+/// What goes along with the solver.
+pub(super) struct Job<'a> {
+    run: &'a RunDirectory<'a>,
+    pub(super) dataset: &'a Dataset,
+    pub(super) config: &'a Config,
+    pub(super) limits: &'a Limits,
+    pub(super) control: &'a Control,
+    usage: Usage,
+    /// What earlier starts of the run have used.
+    before: Progress,
+    unseen: Vec<Vec<u32>>,
+    log: Log,
+    pub(super) best_train_mse: Option<f64>,
+    /// The checkpoint that the run goes on from.
+    saved: Option<Mark>,
+    /// Room for a copy of the state, so that it can be written while the next pass computes; none
+    /// where the budget has no room for it.
+    snapshot: Option<Reservation>,
+}
+
+impl<'a> Job<'a> {
+    fn new(
+        run: &'a RunDirectory<'a>,
+        dataset: &'a Dataset,
+        config: &'a Config,
+        limits: &'a Limits,
+        control: &'a Control,
+        budget: &Budget,
+        usage: Usage,
+        before: Progress,
+        objective: &Regularised,
+        log: Log,
+    ) -> Self {
+        control.progress().stage("complete", Unit::Iterations, config.solver.max_iterations as u64);
+        let needs = needs(config, dataset, limits);
+        // Several processes bring their rows together when they write, all at the same time.
+        let alone = limits.team.is_alone();
+        let copy = alone.then(|| budget.reserve(needs.snapshot(), "a copy of the state").ok()).flatten();
+        if alone && copy.is_none() {
+            control.detail("--memory has no room for a copy of the state: passes wait for checkpoints");
+        }
+        Job {
+            run,
+            dataset,
+            config,
+            limits,
+            control,
+            usage,
+            best_train_mse: before.best_train_mse,
+            before,
+            unseen: objective.data.unseen().by_mode(&dataset.manifest().mode_order),
+            log,
+            saved: None,
+            snapshot: copy,
+        }
+    }
+
+    /// What was used so far. Several processes must all ask for it.
+    pub(super) fn progress(&self, objective: &Regularised) -> Progress {
+        // Of all processes together.
+        let nanoseconds = (self.usage.cpu_seconds() * 1e9) as u64;
+        let mut used = [nanoseconds, objective.data.train().bytes_read()];
+        self.limits.team.combine(&mut used, Combine::Sum);
+        Progress {
+            seconds: self.before.seconds + self.usage.seconds(),
+            cpu_seconds: self.before.cpu_seconds + used[0] as f64 * 1e-9,
+            bytes_read: self.before.bytes_read + used[1],
+            best_train_mse: self.best_train_mse,
+        }
+    }
+
+    fn log_iteration(&mut self, trainer: &Trainer, passes: usize, seconds: f64) -> Result<()> {
+        let (state, objective, plan) = (&trainer.state, &trainer.objective, &trainer.extra.plan);
+        let last = state.last;
+        if state.best.as_ref().is_some_and(|best| best.iteration == last.iteration) {
+            self.best_train_mse = Some(last.train_mse);
+        }
+        let progress = self.progress(objective);
+        let entries = objective.data.train().entries() as f64 * passes as f64;
+        let entries_per_second = if seconds > 0.0 { entries / seconds } else { 0.0 };
+        let held = (0..plan.stage.held.len()).filter(|&mode| plan.stage.held[mode]);
+        let absolute = |scored: &Scored| scored.all.mae();
+        let written = self.log.write(&LogLine {
+            iteration: last,
+            rank: state.point.ranks().to_vec(),
+            trial: self.config.recipe.decides().then(|| plan.change.clone()),
+            penalty: plan.stage.lambda,
+            held: held.collect(),
+            train_rmse: last.train_mse.sqrt(),
+            validation_rmse: last.validation_mse.map(f64::sqrt),
+            validation_mae: objective.last_validation.as_ref().and_then(absolute),
+            seconds: progress.seconds,
+            cpu_seconds: progress.cpu_seconds,
+            pass_seconds: objective.data.take_pass_seconds(),
+            iteration_seconds: seconds,
+            entries_per_second,
+            bytes_read: progress.bytes_read,
+            peak_rss_bytes: crate::usage::peak_resident_bytes(),
+        });
+        self.limits.team.agree(written)?;
+        let validation = last.validation_mse.map_or(String::new(), |mse| format!("  validation {mse:.6e}"));
+        self.control.progress().advance(
+            last.iteration as u64,
+            &format_args!(
+                "train {:.6e}{validation}  {:.1} M entries/s",
+                last.train_mse,
+                entries_per_second / 1e6
+            ),
+        );
+        Ok(())
+    }
+
+    fn go_on(mut self, mut trainer: Trainer) -> Result<Outcome> {
+        let unseen = std::mem::take(&mut self.unseen);
+        let saver = Saver {
+            disk: self.run.disk(),
+            run: self.run.path(),
+            dataset: self.dataset,
+            unseen: &unseen,
+            coordinates: trainer.coordinates().cloned(),
+            range: self.config.recipe.range,
+            checkpoints: checkpoints(self.run, self.config),
+            control: self.control,
+            durable: Mutex::new(Durable { checkpoint: self.saved, model: None }),
+        };
+        let stopped_by = std::thread::scope(|scope| {
+            let mut background = self.snapshot.is_some().then(|| Background::start(scope, &saver));
+            let stopped_by = self.iterate(&mut trainer, &saver, background.as_mut())?;
+            background.map_or(Ok(()), Background::finish)?;
+            Ok::<_, Error>(stopped_by)
+        })?;
+        let kept = self.kept(&trainer);
+        saver.save(&trainer.state, &trainer.extra, &self.progress(&trainer.objective), kept)?;
+        self.finish(trainer, stopped_by, &saver)
+    }
+
+    /// Iterates until there is a reason to end, with checkpoints on the way.
+    fn iterate(
+        &mut self,
+        trainer: &mut Trainer,
+        saver: &Saver<'_>,
+        mut background: Option<&mut Background>,
+    ) -> Result<StoppedBy> {
+        let every = self.limits.every;
+        let mut saved = (trainer.state.last.iteration, Instant::now());
+        let mut passes = trainer.state.last.passes;
+        let mut begun = Instant::now();
+        loop {
+            if let Some(reason) = trainer.stop() {
+                return Ok(reason);
+            }
+            if self.any(self.control.stopping()) {
+                return Ok(StoppedBy::Interrupted);
+            }
+            let is_inside = |trainer: &Trainer| {
+                trainer.state.stochastic.as_ref().is_some_and(|phase| phase.about.position > 0)
+            };
+            if !is_inside(trainer) {
+                begun = Instant::now();
+            }
+            // None where the plan went on to another stage, no step lowers the cost, or an epoch is not
+            // at its end.
+            let went = trainer.iterate()?;
+            let state = &trainer.state;
+            if went {
+                let seconds = begun.elapsed().as_secs_f64();
+                self.log_iteration(trainer, state.last.passes - passes, seconds)?;
+                passes = state.last.passes;
+            }
+            if !went && !is_inside(trainer) {
+                continue;
+            }
+            if state.last.guarded > 0 && state.guards == state.last.guarded && self.config.recipe.is_plain() {
+                self.control.say("the core is nearly singular in some mode (see 'guarded' in log.jsonl): is the rank too large?");
+            }
+            let due = went && every.iterations > 0 && state.last.iteration >= saved.0 + every.iterations;
+            // Clocks differ: that of the first process counts.
+            let due = due || self.any(self.limits.team.is_first() && saved.1.elapsed() >= every.time);
+            // While one is being written, the next waits for a later iteration instead of
+            // holding up this one.
+            let free = background.as_mut().map_or(Ok(true), |background| background.is_free())?;
+            if due && free {
+                let (progress, kept) = (self.progress(&trainer.objective), self.kept(trainer));
+                match &mut background {
+                    Some(background) => background.save(state, &trainer.extra, progress, kept)?,
+                    None => saver.save(state, &trainer.extra, &progress, kept)?,
+                }
+                saved = (state.last.iteration, Instant::now());
+            }
+        }
+    }
+
+    /// Whether any process says so.
+    pub(super) fn any(&self, one: bool) -> bool {
+        let mut word = [u64::from(one)];
+        self.limits.team.combine(&mut word, Combine::Or);
+        word != [0]
+    }
+}

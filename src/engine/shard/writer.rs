@@ -1,0 +1,310 @@
+//! Writes sorted entries as shards, and the dataset around them.
+
+use super::block::BlockBuilder;
+use super::manifest::{ShardRecord, Split, SplitRecord, ValueStatistics};
+use super::weights::WeightSums;
+use super::{HEAD, HEAD_MAGIC, TABLE_ROW, TAIL, TAIL_MAGIC, format_version};
+use crate::error::{Error, IoContext, Result};
+use crate::kernel::MAX_BLOCK_ENTRIES;
+use crate::storage::{AtomicFile, Disk};
+use crate::{MAX_ORDER, MIN_ORDER};
+use std::path::{Path, PathBuf};
+
+/// Writes one shard front to back.
+pub struct ShardWriter<'d> {
+    file: AtomicFile<'d>,
+    order: usize,
+    weighted: bool,
+    block: BlockBuilder,
+    block_entries: usize,
+    bytes: Vec<u8>,
+    table: Vec<u8>,
+    blocks: u64,
+    entries: u64,
+    first: u32,
+    last: u32,
+}
+
+impl<'d> ShardWriter<'d> {
+    /// Begins a shard; `dims` in level order, blocks of at most `block_entries` entries.
+    /// With `weighted` every entry has a weight.
+    pub fn create(
+        disk: &'d dyn Disk,
+        path: &Path,
+        dims: &[u32],
+        block_entries: usize,
+        weighted: bool,
+    ) -> Result<Self> {
+        let order = dims.len();
+        if !(MIN_ORDER..=MAX_ORDER).contains(&order) {
+            return Err(Error::request(format!("a tensor of order {order} cannot be stored, only 2 to 8")));
+        }
+        let mut head = [0; HEAD];
+        head[..8].copy_from_slice(HEAD_MAGIC);
+        head[8..12].copy_from_slice(&format_version(weighted).to_le_bytes());
+        head[12..16].copy_from_slice(&(order as u32).to_le_bytes());
+        for (level, dim) in dims.iter().enumerate() {
+            head[16 + 4 * level..20 + 4 * level].copy_from_slice(&dim.to_le_bytes());
+        }
+        let crc = crc32c::crc32c(&head[..60]);
+        head[60..].copy_from_slice(&crc.to_le_bytes());
+        let mut file = AtomicFile::create(disk, path)?;
+        file.append(&head)?;
+        Ok(ShardWriter {
+            file,
+            order,
+            weighted,
+            block: BlockBuilder::new(order),
+            block_entries: block_entries.clamp(1, MAX_BLOCK_ENTRIES),
+            bytes: Vec::new(),
+            table: Vec::new(),
+            blocks: 0,
+            entries: 0,
+            first: 0,
+            last: 0,
+        })
+    }
+
+    /// Adds an entry, with its weight in a weighted shard; indices in level order, entries ascending.
+    pub fn push(&mut self, indices: &[u32], value: f64, weight: Option<f64>) -> Result<()> {
+        debug_assert_eq!(indices.len(), self.order);
+        debug_assert_eq!(weight.is_some(), self.weighted);
+        if self.entries == 0 {
+            self.first = indices[0];
+        }
+        self.last = indices[0];
+        self.entries += 1;
+        match weight {
+            Some(weight) => self.block.push_weighted(indices, value, weight),
+            None => self.block.push(indices, value),
+        }
+        if self.block.len() == self.block_entries { self.end_block() } else { Ok(()) }
+    }
+
+    /// The number of entries so far.
+    pub fn entries(&self) -> u64 {
+        self.entries
+    }
+
+    fn end_block(&mut self) -> Result<()> {
+        let (first, last) = self.block.span();
+        let entries = self.block.len() as u32;
+        self.bytes.clear();
+        self.block.encode(&mut self.bytes);
+        self.table.extend_from_slice(&self.file.written().to_le_bytes());
+        let crc = crc32c::crc32c(&self.bytes);
+        for number in [self.bytes.len() as u32, entries, first, last, crc, 0] {
+            self.table.extend_from_slice(&number.to_le_bytes());
+        }
+        self.blocks += 1;
+        self.file.append(&self.bytes)
+    }
+
+    /// Completes the shard and gives it its name.
+    pub fn finish(mut self, name: String) -> Result<ShardRecord> {
+        if !self.block.is_empty() {
+            self.end_block()?;
+        }
+        let table_at = self.file.written();
+        let length = table_at + (self.table.len() + TAIL) as u64;
+        debug_assert_eq!(self.table.len() as u64, self.blocks * TABLE_ROW as u64);
+        let mut tail = [0; TAIL];
+        for (at, number) in [(0, self.entries), (8, self.blocks), (16, table_at), (24, length)] {
+            tail[at..at + 8].copy_from_slice(&number.to_le_bytes());
+        }
+        let table_crc = crc32c::crc32c(&self.table);
+        tail[52..56].copy_from_slice(&table_crc.to_le_bytes());
+        let crc = crc32c::crc32c(&tail[..56]);
+        tail[56..60].copy_from_slice(&crc.to_le_bytes());
+        tail[60..].copy_from_slice(TAIL_MAGIC);
+        self.file.append(&self.table)?;
+        self.file.append(&tail)?;
+        self.file.commit()?;
+        Ok(ShardRecord {
+            file: name,
+            entries: self.entries,
+            blocks: self.blocks,
+            bytes: length,
+            first: self.first,
+            last: self.last,
+            table_crc32c: table_crc,
+        })
+    }
+}
+
+/// Sizes of blocks and shards, from the number of entries alone, so that the same entries always
+/// give the same files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Cut {
+    block: usize,
+    shard: u64,
+}
+
+impl Cut {
+    /// Small data still gets enough blocks to share among threads; large data gets shards of at
+    /// most eight million entries, the unit in which it is moved, checked and assigned.
+    fn of(entries: u64) -> Self {
+        let block = (entries / 64).clamp(4096, MAX_BLOCK_ENTRIES as u64);
+        Cut { block: block as usize, shard: (entries / 16).clamp(4 * block, 8 << 20) }
+    }
+}
+
+/// The shards of one split.
+struct SplitWriter<'d> {
+    disk: &'d dyn Disk,
+    directory: PathBuf,
+    split: Split,
+    dims: Vec<u32>,
+    cut: Cut,
+    shard: Option<ShardWriter<'d>>,
+    record: SplitRecord,
+    values: ValueStatistics,
+    /// In a dataset with weights.
+    weights: Option<WeightSums>,
+    previous: Vec<u32>,
+    seen: Vec<Vec<u64>>,
+}
+
+impl SplitWriter<'_> {
+    fn push(&mut self, indices: &[u32], value: f64, weight: Option<f64>) -> Result<()> {
+        let same = self.previous.iter().zip(indices).take_while(|(a, b)| a == b).count();
+        let begun = self.record.entries > 0;
+        debug_assert!(!begun || self.previous.as_slice() < indices, "entries must come sorted");
+        if !begun || same == 0 {
+            self.record.slices += 1;
+        }
+        if !begun || same + 1 < indices.len() {
+            self.record.fibres += 1;
+        }
+        // A new shard at the next slice; within a slice only when it is a huge one.
+        let full = self.shard.as_ref().map_or(0, ShardWriter::entries);
+        if full >= self.cut.shard && (same == 0 || full >= 2 * self.cut.shard) {
+            self.end_shard()?;
+        }
+        if self.shard.is_none() {
+            let path = self.directory.join(self.split.name()).join(shard_name(self.record.shards.len()));
+            self.shard =
+                Some(ShardWriter::create(self.disk, &path, &self.dims, self.cut.block, weight.is_some())?);
+        }
+        if let Some(shard) = &mut self.shard {
+            shard.push(indices, value, weight)?;
+        }
+        self.previous.clear();
+        self.previous.extend_from_slice(indices);
+        self.record.entries += 1;
+        if let Some((sums, weight)) = self.weights.as_mut().zip(weight) {
+            sums.add(value, weight);
+            // Nothing is learned from an entry without weight, neither of its ids nor of its value.
+            if weight == 0.0 {
+                return Ok(());
+            }
+        }
+        for (seen, &index) in self.seen.iter_mut().zip(indices) {
+            seen[index as usize / 64] |= 1 << (index % 64);
+        }
+        self.values.add(value);
+        Ok(())
+    }
+
+    fn end_shard(&mut self) -> Result<()> {
+        if let Some(shard) = self.shard.take() {
+            let name = format!("{}/{}", self.split.name(), shard_name(self.record.shards.len()));
+            self.record.shards.push(shard.finish(name)?);
+        }
+        Ok(())
+    }
+}
+
+fn shard_name(number: usize) -> String {
+    format!("{number:05}.shard")
+}
+
+/// Writes the shards of all splits; the manifest is the caller's, from what this returns.
+pub struct DatasetWriter<'d> {
+    splits: Vec<SplitWriter<'d>>,
+}
+
+/// What [`DatasetWriter::finish`] knows of the entries it has seen.
+pub struct Written {
+    /// A record per split.
+    pub splits: Vec<SplitRecord>,
+    /// The train values.
+    pub values: ValueStatistics,
+    /// What the weights of every split add up to, where there are any.
+    pub weights: Option<Vec<WeightSums>>,
+    /// Per level: how many indices have train entries, and how many only others.
+    pub seen: Vec<(u64, u64)>,
+}
+
+impl<'d> DatasetWriter<'d> {
+    /// Begins the shards in `directory`; `expected` entries in all, `dims` in level order.
+    /// With `weighted` every entry has a weight.
+    pub fn create(
+        disk: &'d dyn Disk,
+        directory: &Path,
+        dims: &[u32],
+        expected: u64,
+        weighted: bool,
+    ) -> Result<Self> {
+        let splits = Split::ALL.map(|split| SplitWriter {
+            disk,
+            directory: directory.into(),
+            split,
+            dims: dims.to_vec(),
+            cut: Cut::of(expected),
+            shard: None,
+            record: SplitRecord::default(),
+            values: ValueStatistics::default(),
+            weights: weighted.then(WeightSums::default),
+            previous: Vec::new(),
+            seen: dims.iter().map(|&dim| vec![0; (dim as usize).div_ceil(64)]).collect(),
+        });
+        for split in Split::ALL {
+            let path = directory.join(split.name());
+            disk.create_dir(&path).context("create", &path)?;
+        }
+        Ok(DatasetWriter { splits: splits.into() })
+    }
+
+    /// Bytes of memory that a writer for such dimensions holds.
+    pub fn memory(dims: &[u32], weighted: bool) -> u64 {
+        let seen: u64 = dims.iter().map(|&dim| u64::from(dim) / 8 + 8).sum();
+        let block = MAX_BLOCK_ENTRIES * (dims.len() * 4 + 8 + 8 * usize::from(weighted)) * 2 + (1 << 18);
+        3 * (seen + block as u64)
+    }
+
+    /// Adds an entry, with its weight in a weighted dataset; indices in level order, entries ascending
+    /// within a split.
+    pub fn push(&mut self, split: Split, indices: &[u32], value: f64, weight: Option<f64>) -> Result<()> {
+        self.splits[split as usize].push(indices, value, weight)
+    }
+
+    /// Completes all shards.
+    pub fn finish(mut self) -> Result<Written> {
+        for split in &mut self.splits {
+            split.end_shard()?;
+            let path = split.directory.join(split.split.name());
+            split.disk.sync_dir(&path).context("finish", &path)?;
+        }
+        let ones = |bits: &[u64]| bits.iter().map(|word| u64::from(word.count_ones())).sum::<u64>();
+        let levels = self.splits[0].seen.len();
+        let seen = (0..levels).map(|level| {
+            let train = &self.splits[0].seen[level];
+            let others: Vec<u64> = (0..train.len())
+                .map(|word| {
+                    (self.splits[1].seen[level][word] | self.splits[2].seen[level][word]) & !train[word]
+                })
+                .collect();
+            (ones(train), ones(&others))
+        });
+        let seen = seen.collect();
+        let values = self.splits[0].values.clone();
+        let weights = self.splits.iter().map(|split| split.weights).collect();
+        Ok(Written {
+            weights,
+            splits: self.splits.into_iter().map(|split| split.record).collect(),
+            values,
+            seen,
+        })
+    }
+}

@@ -1,0 +1,338 @@
+//! Hands out the blocks of a split, lane by lane; knows no mathematics.
+//!
+//! The blocks are divided among a fixed number of lanes, contiguous and with about as many entries
+//! each. Lanes are a property of the run, not of the machine: whoever adds up per lane, and the
+//! lanes in order, gets the same bits for any number of threads. With several processes each goes
+//! through a range of the lanes, and needs the shards of these only.
+//!
+//! Data that the machine can keep in memory is mapped; other data is read ahead of the
+//! computation by a thread per busy lane, and dropped from the page cache behind it.
+
+mod ahead;
+mod map;
+
+use crate::error::{Error, Result};
+use crate::kernel::BlockView;
+use crate::shard::{BlockRow, Dataset, Shard, Split};
+use crate::team::{Combine, Team};
+use map::Map;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// How many lanes there are where nobody asks for another number, and where there are that many blocks.
+pub const LANES: usize = 8;
+
+/// Who goes through a split: in how many lanes, and which processes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Share {
+    /// Lanes of all processes together.
+    pub lanes: usize,
+    /// The processes.
+    pub team: Team,
+}
+
+impl Default for Share {
+    fn default() -> Self {
+        Share { lanes: LANES, team: Team::alone() }
+    }
+}
+
+/// A contiguous part of a split.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lane {
+    /// Blocks, counted over all shards of the split.
+    pub blocks: Range<usize>,
+    /// The indices of level 0 that occur in it lie in this range.
+    pub slices: Range<u32>,
+    /// Its number of entries.
+    pub entries: u64,
+}
+
+/// How the bytes get into memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Mapped: the system keeps what it can.
+    Mapped,
+    /// Read ahead into buffers, and dropped behind.
+    ReadAhead,
+}
+
+impl Access {
+    /// What the machine's free memory suggests for so many bytes of shards.
+    pub fn usual(bytes: u64) -> Self {
+        // Half of what is free: the other half is for everybody else.
+        let fits = crate::usage::available_bytes().is_none_or(|free| bytes < free / 2);
+        if fits { Access::Mapped } else { Access::ReadAhead }
+    }
+
+    /// Memory that a lane's buffers take while it is read.
+    pub fn lane_memory(self) -> u64 {
+        match self {
+            Access::Mapped => 0,
+            Access::ReadAhead => ahead::MEMORY,
+        }
+    }
+}
+
+/// A split that can be gone through again and again.
+#[derive(Debug)]
+pub struct Stream {
+    share: Share,
+    /// Those that this process needs; of the others only the tables are known.
+    shards: Arc<[Option<Shard>]>,
+    tables: Arc<[Vec<BlockRow>]>,
+    maps: Arc<[Option<Map>]>,
+    readers: Arc<[Option<ahead::Reader>]>,
+    access: Access,
+    /// Shard and number of every block.
+    blocks: Vec<(usize, usize)>,
+    checked: Vec<AtomicBool>,
+    lanes: Vec<Lane>,
+    own: Range<usize>,
+    entries: u64,
+    bytes_read: Arc<AtomicU64>,
+}
+
+impl Stream {
+    /// Opens a split; `None` leaves the access to what the machine's free memory suggests.
+    pub fn open(dataset: &Dataset, split: Split, access: Option<Access>) -> Result<Self> {
+        Self::open_share(dataset, split, access, Share::default())
+    }
+
+    /// Opens what one of several processes goes through. All of them must call it.
+    pub fn open_share(dataset: &Dataset, split: Split, access: Option<Access>, share: Share) -> Result<Self> {
+        let team = share.team;
+        let mut shards = team.agree(dataset.shards_here(split))?;
+        let tables = team.agree(tables(dataset, split, &shards, team))?;
+        let blocks: Vec<(usize, usize)> = tables
+            .iter()
+            .enumerate()
+            .flat_map(|(shard, table)| (0..table.len()).map(move |number| (shard, number)))
+            .collect();
+        let lanes = divide(&tables, &blocks, share.lanes.max(1));
+        let own = team.lanes_of(team.rank(), lanes.len());
+        let needed = |shard: usize| {
+            let own = &lanes[own.clone()];
+            own.iter().any(|lane| blocks[lane.blocks.clone()].iter().any(|block| block.0 == shard))
+        };
+        let needed: Vec<bool> = (0..shards.len()).map(needed).collect();
+        let missing = (0..shards.len()).find(|&shard| needed[shard] && shards[shard].is_none());
+        team.agree(missing.map_or(Ok(()), |shard| Err(dataset.missing(split, shard))))?;
+        let mut bytes = 0;
+        for (shard, _) in needed.iter().enumerate().filter(|(_, needed)| !**needed) {
+            shards[shard] = None;
+        }
+        for (shard, record) in dataset.manifest().split(split).shards.iter().enumerate() {
+            bytes += if needed[shard] { record.bytes } else { 0 };
+        }
+        let access = access.unwrap_or_else(|| Access::usual(bytes));
+        let mapped = |shard: &Option<Shard>| match (access, shard) {
+            (Access::Mapped, Some(shard)) => Map::new(shard).map(Some),
+            _ => Ok(None),
+        };
+        let maps = team.agree(shards.iter().map(mapped).collect::<Result<Vec<_>>>())?;
+        let reader = |shard: &Option<Shard>| {
+            shard.as_ref().filter(|_| access == Access::ReadAhead).map(ahead::Reader::new)
+        };
+        let readers = shards.iter().map(reader).collect();
+        let checked = blocks.iter().map(|_| AtomicBool::new(false)).collect();
+        let entries = dataset.manifest().split(split).entries;
+        Ok(Stream {
+            share,
+            shards: shards.into(),
+            tables: tables.into(),
+            maps: maps.into(),
+            readers,
+            access,
+            blocks,
+            checked,
+            lanes,
+            own,
+            entries,
+            bytes_read: Arc::default(),
+        })
+    }
+
+    /// The split cut into at most `count` parts of whole blocks, contiguous and with about as many
+    /// entries each, whatever files they lie in. A part is a stream of its own over the same open files,
+    /// for one process.
+    pub fn parts(&self, count: usize) -> Vec<Stream> {
+        let part = |part: Lane| {
+            let blocks = self.blocks[part.blocks].to_vec();
+            let lanes = divide(&self.tables, &blocks, self.share.lanes.max(1));
+            Stream {
+                share: Share { team: Team::alone(), ..self.share },
+                shards: Arc::clone(&self.shards),
+                tables: Arc::clone(&self.tables),
+                maps: Arc::clone(&self.maps),
+                readers: Arc::clone(&self.readers),
+                access: self.access,
+                checked: blocks.iter().map(|_| AtomicBool::new(false)).collect(),
+                blocks,
+                own: 0..lanes.len(),
+                lanes,
+                entries: part.entries,
+                bytes_read: Arc::clone(&self.bytes_read),
+            }
+        };
+        divide(&self.tables, &self.blocks, count).into_iter().map(part).collect()
+    }
+
+    /// The lanes that this process goes through, in order.
+    pub fn lanes(&self) -> &[Lane] {
+        &self.lanes[self.own.clone()]
+    }
+
+    /// The lanes of all processes, in order.
+    pub fn all_lanes(&self) -> &[Lane] {
+        &self.lanes
+    }
+
+    /// The processes that go through the split together.
+    pub fn team(&self) -> Team {
+        self.share.team
+    }
+
+    /// The number of entries.
+    pub fn entries(&self) -> u64 {
+        self.entries
+    }
+
+    /// Whether the data is mapped or read ahead.
+    pub fn access(&self) -> Access {
+        self.access
+    }
+
+    /// Whether reads go past the page cache.
+    pub fn is_direct(&self) -> bool {
+        let mut readers = self.readers.iter().flatten().peekable();
+        readers.peek().is_some() && readers.all(ahead::Reader::is_direct)
+    }
+
+    /// How many bytes of blocks were handed out so far, those of its parts included.
+    pub fn bytes_read(&self) -> u64 {
+        self.bytes_read.load(Ordering::Relaxed)
+    }
+
+    /// Calls `each` with every block of a lane, in order. Checksums are compared when bytes come
+    /// from disk: the first time where they are mapped, every time where they are read.
+    pub fn for_each(&self, lane: &Lane, each: impl FnMut(&BlockView<'_>) -> Result<()>) -> Result<()> {
+        self.for_each_of(lane.blocks.clone(), each)
+    }
+
+    /// Calls `each(position, block)` with some blocks, spread evenly over the split: a sample of its
+    /// entries. Of several processes each gets the blocks that are its own.
+    pub fn for_each_sampled(
+        &self,
+        most: usize,
+        mut each: impl FnMut(usize, &BlockView<'_>) -> Result<()>,
+    ) -> Result<()> {
+        let step = self.blocks.len().div_ceil(most.max(1)).max(1);
+        for (sample, position) in (0..self.blocks.len()).step_by(step).enumerate() {
+            if self.lanes().iter().any(|lane| lane.blocks.contains(&position)) {
+                self.for_each_of(position..position + 1, |block| each(sample, block))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn for_each_of(
+        &self,
+        blocks: Range<usize>,
+        mut each: impl FnMut(&BlockView<'_>) -> Result<()>,
+    ) -> Result<()> {
+        let mut visit = |position: usize, bytes: &[u8], fresh: bool| -> Result<()> {
+            let (shard, number) = self.blocks[position];
+            let shard = here(&self.shards[shard])?;
+            let first = !self.checked[position].load(Ordering::Relaxed);
+            if fresh || first {
+                shard.check(number, bytes)?;
+            }
+            self.bytes_read.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+            if !first {
+                return each(&shard.view_again(number, bytes)?);
+            }
+            let view = shard.view(number, bytes)?;
+            self.checked[position].store(true, Ordering::Relaxed);
+            each(&view)
+        };
+        if self.access() == Access::ReadAhead {
+            return ahead::read(
+                &self.shards,
+                &self.readers,
+                &self.blocks[blocks.clone()],
+                |offset, bytes| visit(blocks.start + offset, bytes, true),
+            );
+        }
+        for position in blocks {
+            let (shard, number) = self.blocks[position];
+            let row = self.tables[shard][number];
+            visit(position, here(&self.maps[shard])?.bytes(row.offset, row.bytes), false)?;
+        }
+        Ok(())
+    }
+}
+
+/// What this process goes through was opened when the stream was.
+fn here<T>(opened: &Option<T>) -> Result<&T> {
+    opened.as_ref().ok_or_else(|| Error::request("a shard of another process was asked for"))
+}
+
+/// The tables of all shards; those that are not here come from processes that have them.
+fn tables(
+    dataset: &Dataset,
+    split: Split,
+    shards: &[Option<Shard>],
+    team: Team,
+) -> Result<Vec<Vec<BlockRow>>> {
+    let records = &dataset.manifest().split(split).shards;
+    let mut partial = [u64::from(shards.iter().any(Option::is_none))];
+    team.combine(&mut partial, Combine::Or);
+    let own = |shard: &Option<Shard>| shard.as_ref().map_or(Vec::new(), |shard| shard.blocks().to_vec());
+    if partial == [0] {
+        return Ok(shards.iter().map(own).collect());
+    }
+    // Whoever has a table says the same of it; the others say nothing, which is zero.
+    let mut words = Vec::new();
+    for (shard, record) in shards.iter().zip(records) {
+        match shard {
+            Some(shard) => words.extend(shard.blocks().iter().flat_map(|row| row.to_words())),
+            None => words.resize(words.len() + record.blocks as usize * BlockRow::WORDS, 0),
+        }
+    }
+    team.combine(&mut words, Combine::Or);
+    let mut rows = words.chunks_exact(BlockRow::WORDS).map(BlockRow::from_words);
+    let tables: Vec<Vec<BlockRow>> =
+        records.iter().map(|record| rows.by_ref().take(record.blocks as usize).collect()).collect();
+    let entries = |table: &[BlockRow]| table.iter().map(|row| u64::from(row.entries)).sum::<u64>();
+    match (0..tables.len()).find(|&shard| entries(&tables[shard]) != records[shard].entries) {
+        // Nobody has it; the process that should have it says so.
+        Some(shard) if dataset.expects(&records[shard], team) => Err(dataset.missing(split, shard)),
+        _ => Ok(tables),
+    }
+}
+
+/// Lanes with about as many entries each; a block goes where its middle falls.
+pub(crate) fn divide(tables: &[Vec<BlockRow>], blocks: &[(usize, usize)], lanes: usize) -> Vec<Lane> {
+    let count = lanes.min(blocks.len());
+    let entries: u64 = tables.iter().flatten().map(|row| u64::from(row.entries)).sum();
+    let mut lanes: Vec<Lane> = vec![Lane { blocks: 0..0, slices: 0..0, entries: 0 }; count];
+    let mut before = 0;
+    for (position, &(shard, number)) in blocks.iter().enumerate() {
+        let row = tables[shard][number];
+        let middle = before + u64::from(row.entries) / 2;
+        let lane = (middle as u128 * count as u128 / u128::from(entries.max(1))) as usize;
+        let lane = &mut lanes[lane.min(count - 1)];
+        if lane.entries == 0 {
+            lane.blocks = position..position;
+            lane.slices = row.first..row.first;
+        }
+        lane.blocks.end = position + 1;
+        lane.slices.end = row.last + 1;
+        lane.entries += u64::from(row.entries);
+        before += u64::from(row.entries);
+    }
+    lanes.retain(|lane| lane.entries > 0);
+    lanes
+}

@@ -1,0 +1,106 @@
+//! Sizes and times as people write and read them: `512M`, `2G`, `7d`, `12h`.
+
+/// Parses a size: a number with an optional `K`, `M`, `G` or `T` (powers of 1024).
+///
+/// ```
+/// assert_eq!(tenfill_engine::units::parse_size("512M").unwrap(), 512 << 20);
+/// assert_eq!(tenfill_engine::units::parse_size("1.5G").unwrap(), 3 << 29);
+/// assert!(tenfill_engine::units::parse_size("much").is_err());
+/// ```
+pub fn parse_size(text: &str) -> Result<u64, String> {
+    let trimmed = text.trim().trim_end_matches(['b', 'B']).trim_end_matches(['i', 'I']);
+    let (number, shift) = match trimmed.as_bytes().last().map(u8::to_ascii_uppercase) {
+        Some(b'K') => (&trimmed[..trimmed.len() - 1], 10),
+        Some(b'M') => (&trimmed[..trimmed.len() - 1], 20),
+        Some(b'G') => (&trimmed[..trimmed.len() - 1], 30),
+        Some(b'T') => (&trimmed[..trimmed.len() - 1], 40),
+        _ => (trimmed, 0),
+    };
+    match number.trim().parse::<f64>() {
+        Ok(n) if n.is_finite() && n > 0.0 && n < 1e18 => {
+            Ok((n * f64::from(1 << (shift / 2)) * f64::from(1 << (shift / 2))) as u64)
+        }
+        _ => Err(format!("'{text}' is not a size: write it like 512M or 2G")),
+    }
+}
+
+/// Parses a length of time in seconds: a number with `s`, `m`, `h`, `d` or `w`.
+///
+/// ```
+/// assert_eq!(tenfill_engine::units::parse_seconds("7d"), Some(604_800.0));
+/// assert_eq!(tenfill_engine::units::parse_seconds("12h"), Some(43_200.0));
+/// assert_eq!(tenfill_engine::units::parse_seconds("7"), None); // no unit: a plain number
+/// ```
+pub fn parse_seconds(text: &str) -> Option<f64> {
+    let text = text.trim();
+    let unit = match text.as_bytes().last()? {
+        b's' => 1.0,
+        b'm' => 60.0,
+        b'h' => 3600.0,
+        b'd' => 86_400.0,
+        b'w' => 604_800.0,
+        _ => return None,
+    };
+    let number = text[..text.len() - 1].trim().parse::<f64>().ok()?;
+    (number.is_finite() && number > 0.0).then_some(number * unit)
+}
+
+/// A size that people can read: `3.2 MB` (powers of 1024, as `parse_size`).
+pub fn size(bytes: u64) -> String {
+    let mut value = bytes as f64;
+    for unit in ["bytes", "KB", "MB", "GB"] {
+        if value < 1024.0 || unit == "GB" && value < 10_240.0 {
+            return match unit {
+                "bytes" => format!("{bytes} bytes"),
+                _ if value < 10.0 => format!("{value:.1} {unit}"),
+                _ => format!("{value:.0} {unit}"),
+            };
+        }
+        value /= 1024.0;
+    }
+    format!("{value:.1} TB")
+}
+
+/// A count with separators: `1,234,567`.
+///
+/// ```
+/// assert_eq!(tenfill_engine::units::count(1234567), "1,234,567");
+/// ```
+pub fn count(n: u64) -> String {
+    let digits = n.to_string();
+    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+    for (position, digit) in digits.chars().enumerate() {
+        if position > 0 && (digits.len() - position).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// A length of time that people can read: `3.2 s`, `4 m 10 s`, `2 h 5 m`.
+pub fn duration(seconds: f64) -> String {
+    match seconds {
+        s if s < 60.0 => format!("{s:.1} s"),
+        s if s < 3600.0 => format!("{} m {} s", (s / 60.0) as u64, (s % 60.0) as u64),
+        s => format!("{} h {} m", (s / 3600.0) as u64, (s % 3600.0 / 60.0) as u64),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_read_back() {
+        assert_eq!(size(0), "0 bytes");
+        assert_eq!(size(1536), "1.5 KB");
+        assert_eq!(size(256 << 20), "256 MB");
+        assert_eq!(size(5 << 30), "5.0 GB");
+        assert_eq!(size(20 << 40), "20.0 TB");
+        assert_eq!(parse_size("256 MiB").unwrap(), 256 << 20);
+        assert_eq!(parse_size("4096").unwrap(), 4096);
+        assert!(parse_size("-1G").is_err());
+        assert!(parse_size("").is_err());
+    }
+}

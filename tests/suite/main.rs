@@ -1,0 +1,24 @@
+//! All tests of the program from outside and of the engine's parts together, in one program: linking
+//! is what costs. `cargo test --release --test suite NAME::` runs one module.
+
+mod bad_input;
+mod common;
+mod complete;
+mod crash;
+mod interrupted;
+mod kill;
+mod layers;
+#[cfg(feature = "mpi")]
+mod mpi;
+mod objective;
+mod recipe;
+mod resume;
+mod roundtrip;
+mod rows_fit;
+mod safety;
+mod splits;
+mod stochastic;
+mod team;
+mod traces;
+mod usage;
+mod weights;

@@ -1,0 +1,1 @@
+//! Times, headers and formats as people have them.

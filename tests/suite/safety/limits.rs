@@ -1,0 +1,1 @@
+//! Memory, threads, signals, and files that are not what they should be.

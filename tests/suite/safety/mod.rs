@@ -1,0 +1,6 @@
+//! Nothing of the user's is lost, and nothing lies: each case by name.
+
+mod formats;
+mod limits;
+mod numbers;
+mod outputs;

@@ -1,0 +1,1 @@
+//! Scales, stops and what is not finite.

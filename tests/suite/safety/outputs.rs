@@ -1,0 +1,1 @@
+//! Outputs: only what is provably ours is replaced, and last.

@@ -1,0 +1,161 @@
+//! Several processes do what one does, to the bit: here they are threads of one process, so that no MPI
+//! is needed. `tests/mpi.rs` does the same with mpirun.
+
+use crate::common::result;
+use std::path::{Path, PathBuf};
+use tenfill_engine::Control;
+use tenfill_engine::objective::Needs;
+use tenfill_engine::recipe::Recipe;
+use tenfill_engine::run::{Config, Every, Limits, Outcome, RunDirectory, complete, resume};
+use tenfill_engine::shard::Dataset;
+use tenfill_engine::storage::RealDisk;
+use tenfill_engine::stream::LANES;
+use tenfill_engine::team::Team;
+
+fn limits(team: Team) -> Limits {
+    let every = Every { iterations: 3, ..Every::default() };
+    Limits { memory: 1 << 30, threads: 1 + team.rank() % 2, every, team }
+}
+
+/// Does something as every member of a team; the run of the first is on disk.
+fn together(
+    size: usize,
+    run: &Path,
+    work: impl Fn(&RunDirectory<'_>, Team) -> tenfill_engine::Result<Outcome> + Sync,
+) -> tenfill_engine::Result<Outcome> {
+    let members = if size == 1 { vec![Team::alone()] } else { Team::of_threads(size) };
+    let ended = std::thread::scope(|scope| {
+        let work = &work;
+        let member = |team: Team| {
+            scope.spawn(move || {
+                let directory = match (team.is_first(), run.join("config.json").is_file()) {
+                    (false, _) => RunDirectory::written_elsewhere(Path::new("not to be seen")),
+                    (true, false) => RunDirectory::create(&RealDisk, run, false).unwrap(),
+                    (true, true) => RunDirectory::open(&RealDisk, run).unwrap(),
+                };
+                work(&directory, team)
+            })
+        };
+        let all: Vec<_> = members.into_iter().map(member).collect();
+        all.into_iter().map(|one| one.join().unwrap()).collect::<Vec<_>>()
+    });
+    let told =
+        |one: &tenfill_engine::Result<Outcome>| one.as_ref().map_err(ToString::to_string).map(|o| o.test_mse);
+    assert!(ended.iter().all(|one| told(one) == told(&ended[0])), "all come to the same end");
+    ended.into_iter().next().unwrap()
+}
+
+fn begin(size: usize, dataset: &Path, run: &Path, config: &Config) -> tenfill_engine::Result<Outcome> {
+    together(size, run, |directory, team| {
+        let dataset = Dataset::open(dataset)?;
+        complete(directory, &dataset, config, &limits(team), &Control::default())
+    })
+}
+
+fn go_on(size: usize, run: &Path, iterations: usize) -> tenfill_engine::Result<Outcome> {
+    together(size, run, |directory, team| {
+        resume(directory, |options| options.max_iterations = iterations, &limits(team), &Control::default())
+    })
+}
+
+fn synth(place: &Path, arguments: &str) -> PathBuf {
+    let all = format!("synth -o data {arguments}");
+    crate::common::run(place, all.split(' '));
+    place.join("data")
+}
+
+fn plain(dataset: &Path, rank: Vec<usize>, iterations: usize) -> Config {
+    let mut config = Config::new(&Dataset::open(dataset).unwrap(), rank);
+    config.recipe = Recipe::plain();
+    config.solver.max_iterations = iterations;
+    (config.solver.tolerance, config.solver.patience) = (0.0, 0);
+    config
+}
+
+/// Modes of several chunks, so that every process owns some rows; few rows of the second are touched.
+const TALL: &str = "--dims 30000,50000,40 --rank 2 --entries 60000 --noise 0.1 --validation 0.1";
+
+#[test]
+fn the_plain_method_gives_the_same_bits_on_any_team() {
+    let cases = [
+        (TALL, vec![3, 2, 2]),
+        ("--dims 9000,8500 --rank 2 --entries 40000 --noise 0.1", vec![2, 2]),
+        ("--dims 5000,20,4500,6 --rank 2 --entries 40000 --noise 0.1 --validation 0.1", vec![2, 2, 2, 2]),
+    ];
+    for (data, rank) in cases {
+        let place = crate::common::folder();
+        let dataset = synth(place.path(), data);
+        let config = plain(&dataset, rank, 6);
+        let alone = begin(1, &dataset, &place.path().join("alone"), &config).unwrap();
+        for size in [2, 3, 5] {
+            let run = place.path().join(format!("run{size}"));
+            let outcome = begin(size, &dataset, &run, &config).unwrap();
+            assert_eq!((outcome.train_mse, outcome.test_mse), (alone.train_mse, alone.test_mse));
+            assert!(result(&run) == result(&place.path().join("alone")), "{size} processes, {data}");
+        }
+    }
+}
+
+#[test]
+fn the_recipe_gives_the_same_bits_on_any_team() {
+    let place = crate::common::folder();
+    let data = "--kind ratings --dims 6000,5000,30 --entries 60000 --validation 0.1";
+    let dataset = synth(place.path(), data);
+    let mut config = Config::new(&Dataset::open(&dataset).unwrap(), vec![5, 5, 2]);
+    config.solver.max_iterations = 60;
+    begin(1, &dataset, &place.path().join("alone"), &config).unwrap();
+    for size in [2, 4] {
+        let run = place.path().join(format!("run{size}"));
+        begin(size, &dataset, &run, &config).unwrap();
+        assert!(result(&run) == result(&place.path().join("alone")), "{size} processes");
+    }
+}
+
+#[test]
+fn a_run_goes_on_with_another_number_of_processes() {
+    let place = crate::common::folder();
+    let dataset = synth(place.path(), TALL);
+    begin(1, &dataset, &place.path().join("whole"), &plain(&dataset, vec![2, 2, 2], 12)).unwrap();
+    let run = place.path().join("run");
+    begin(3, &dataset, &run, &plain(&dataset, vec![2, 2, 2], 4)).unwrap();
+    go_on(2, &run, 7).unwrap();
+    go_on(1, &run, 9).unwrap();
+    go_on(4, &run, 12).unwrap();
+    assert!(result(&run) == result(&place.path().join("whole")));
+}
+
+#[test]
+fn an_error_of_one_is_the_error_of_all() {
+    let place = crate::common::folder();
+    let dataset = synth(place.path(), TALL);
+    let config = plain(&dataset, vec![2, 2, 2], 4);
+    // More lanes than processes are needed.
+    let many = begin(9, &dataset, &place.path().join("many"), &config).unwrap_err().to_string();
+    assert!(many.contains("8 lanes are too few for 9 processes"), "{many}");
+    // A damaged block of the last lane is found by the process that reads it.
+    let shards = crate::common::names(&dataset.join("train"));
+    let shard = dataset.join("train").join(shards.last().unwrap());
+    let mut bytes = std::fs::read(&shard).unwrap();
+    bytes[300] ^= 1;
+    std::fs::write(&shard, bytes).unwrap();
+    let told = begin(4, &dataset, &place.path().join("run"), &config).unwrap_err().to_string();
+    assert!(told.starts_with("rank ") && told.contains("on thread") && told.contains("is damaged"), "{told}");
+}
+
+#[test]
+fn one_of_several_processes_needs_less() {
+    use tenfill_engine::kernel::Precision::Mixed;
+    let place = crate::common::folder();
+    let dataset = Dataset::open(synth(place.path(), TALL)).unwrap();
+    let of = |processes| Needs::of_several(dataset.manifest(), &[9, 9, 9], Mixed, None, 1, LANES, processes);
+    assert_eq!(of(1), Needs::of(&dataset, &[9, 9, 9], Mixed, None, 1));
+    let (one, two, four) = (of(1), of(2), of(4));
+    assert!(four.copy * 3 < one.copy && two.copy * 3 < one.copy * 2);
+    assert_eq!((one.lanes, two.lanes, four.lanes), (8, 4, 2));
+    // What the command says is what a process reserves.
+    let told = crate::common::run(place.path(), "inspect data --rank 9 --ranks 4 --threads 1".split(' '));
+    assert_eq!(
+        told["memory_bytes"],
+        four.with_recipe(&dataset).with_refinement(dataset.manifest(), &[9, 9, 9]).most()
+    );
+}
