@@ -55,6 +55,16 @@ impl Control {
         Control { stop, progress }
     }
 
+    /// Stops when `stop` becomes true, and says nothing.
+    pub fn stopped_by(stop: Arc<AtomicBool>) -> Self {
+        Control { stop, ..Control::default() }
+    }
+
+    /// Asks whatever this was handed to to stop.
+    pub fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+
     /// Whether somebody asked to stop.
     pub fn stopping(&self) -> bool {
         self.stop.load(Ordering::Relaxed)

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use tenfill_engine::Control;
 use tenfill_engine::objective::Needs;
 use tenfill_engine::recipe::Recipe;
-use tenfill_engine::run::{Config, Every, Limits, Outcome, RunDirectory, complete, resume};
+use tenfill_engine::run::{Config, Every, Limits, Outcome, RunDirectory, complete, resume, unobserved};
 use tenfill_engine::shard::Dataset;
 use tenfill_engine::storage::RealDisk;
 use tenfill_engine::stream::LANES;
@@ -48,13 +48,13 @@ fn together(
 fn begin(size: usize, dataset: &Path, run: &Path, config: &Config) -> tenfill_engine::Result<Outcome> {
     together(size, run, |directory, team| {
         let dataset = Dataset::open(dataset)?;
-        complete(directory, &dataset, config, &limits(team), &Control::default())
+        complete(directory, &dataset, config, &limits(team), &Control::default(), &unobserved)
     })
 }
 
 fn go_on(size: usize, run: &Path, iterations: usize) -> tenfill_engine::Result<Outcome> {
     together(size, run, |directory, team| {
-        resume(directory, |options| options.max_iterations = iterations, &limits(team), &Control::default())
+        resume(directory, |options| options.max_iterations = iterations, &limits(team), &Control::default(), &unobserved)
     })
 }
 

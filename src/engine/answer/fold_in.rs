@@ -44,6 +44,18 @@ pub struct FoldOptions {
     pub force: bool,
 }
 
+impl Default for FoldOptions {
+    fn default() -> Self {
+        FoldOptions {
+            mode: None,
+            ridge: 1.0,
+            memory: Budget::default_bytes(),
+            threads: std::thread::available_parallelism().map_or(1, usize::from),
+            force: false,
+        }
+    }
+}
+
 /// What was folded in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Folded {

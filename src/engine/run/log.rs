@@ -5,6 +5,7 @@ use crate::recipe::Move;
 use crate::solver::Iteration;
 use crate::storage::{Disk, DiskFile, write_atomic};
 use serde::{Deserialize, Serialize};
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 /// One line.
@@ -63,6 +64,14 @@ pub const MEASURED: [&str; 7] = [
     "bytes_read",
 ];
 
+/// Is called with every line as it is written; `Break` ends the run after a checkpoint.
+pub type Observer<'a> = dyn Fn(&LogLine) -> ControlFlow<()> + Sync + 'a;
+
+/// Lets a run go on.
+pub fn unobserved(_: &LogLine) -> ControlFlow<()> {
+    ControlFlow::Continue(())
+}
+
 /// The open log.
 pub struct Log {
     file: Box<dyn DiskFile>,
@@ -72,6 +81,12 @@ pub struct Log {
 /// The log of a run.
 pub fn log_path(run: &Path) -> PathBuf {
     run.join("log.jsonl")
+}
+
+/// The lines of a log, up to the first that a crash cut short.
+pub fn read_log(path: &Path) -> Result<Vec<LogLine>> {
+    let bytes = std::fs::read(path).context("read", path)?;
+    Ok(bytes.split(|&byte| byte == b'\n').map_while(|line| serde_json::from_slice(line).ok()).collect())
 }
 
 impl Log {

@@ -3,7 +3,7 @@
 use super::config::{Config, check_rank};
 use super::directory::RunDirectory;
 use super::limits::Limits;
-use super::log::{Log, LogLine};
+use super::log::{Log, LogLine, Observer};
 use super::save::{Background, Durable, Mark, Saver};
 use super::start::{needs, open, setup, start_point, warm};
 use crate::budget::{Budget, Reservation};
@@ -62,12 +62,13 @@ pub fn complete(
     config: &Config,
     limits: &Limits,
     control: &Control,
+    observe: &Observer<'_>,
 ) -> Result<Outcome> {
     let mut config = config.clone();
     config.rank = limits.team.agree(check_rank(&config.rank, dataset.manifest()))?;
     limits.team.agree(config.check_lanes(limits.team))?;
     limits.team.check_processors()?;
-    in_pool(limits, || begin(run, dataset, &config, limits, control))
+    in_pool(limits, || begin(run, dataset, &config, limits, control, observe))
 }
 
 /// Goes on with a run from its newest good checkpoint, with other limits where given; from the
@@ -77,6 +78,7 @@ pub fn resume(
     change: impl FnOnce(&mut Options),
     limits: &Limits,
     control: &Control,
+    observe: &Observer<'_>,
 ) -> Result<Outcome> {
     let team = limits.team;
     let mut config = Config::read_for(run.path(), team)?;
@@ -91,7 +93,7 @@ pub fn resume(
     let dataset = team.agree(config.open_dataset(run.path()))?;
     let Some(loaded) = checkpoints(run, &config).newest_for(team)? else {
         control.say("there is no checkpoint yet: starting from the beginning");
-        return in_pool(limits, || begin(run, &dataset, &config, limits, control));
+        return in_pool(limits, || begin(run, &dataset, &config, limits, control, observe));
     };
     let iteration = loaded.state.last.iteration;
     for damaged in &loaded.damaged {
@@ -110,7 +112,7 @@ pub fn resume(
         let log = team.agree(Log::open(run.disk(), run.path(), upto))?;
         let before = loaded.progress.clone();
         let mut job =
-            Job::new(run, &dataset, &config, limits, control, &budget, usage, before, &objective, log);
+            Job::new(run, &dataset, &config, limits, control, observe, &budget, usage, before, &objective, log);
         job.saved = Some(Mark::of(&loaded.state));
         let extra = loaded.extra.unwrap_or_else(|| Extra::plain(&config.rank));
         job.go_on(Trainer::resume(setup(&config, &dataset), objective, loaded.state, extra, control)?)
@@ -124,6 +126,7 @@ fn begin(
     config: &Config,
     limits: &Limits,
     control: &Control,
+    observe: &Observer<'_>,
 ) -> Result<Outcome> {
     let usage = Usage::start();
     let budget = limits.team.agree(Budget::new(limits.memory))?;
@@ -142,7 +145,7 @@ fn begin(
     // Last, because a run without a log has nothing that is worth keeping.
     let log = team.agree(Log::open(run.disk(), run.path(), None))?;
     let (before, objective) = (Progress::default(), &trainer.objective);
-    let mut job = Job::new(run, dataset, config, limits, control, &budget, usage, before, objective, log);
+    let mut job = Job::new(run, dataset, config, limits, control, observe, &budget, usage, before, objective, log);
     job.log_iteration(&trainer, 1, 0.0)?;
     job.go_on(trainer)
 }
@@ -166,6 +169,7 @@ pub(super) struct Job<'a> {
     pub(super) config: &'a Config,
     pub(super) limits: &'a Limits,
     pub(super) control: &'a Control,
+    observe: &'a Observer<'a>,
     usage: Usage,
     /// What earlier starts of the run have used.
     before: Progress,
@@ -186,6 +190,7 @@ impl<'a> Job<'a> {
         config: &'a Config,
         limits: &'a Limits,
         control: &'a Control,
+        observe: &'a Observer<'a>,
         budget: &Budget,
         usage: Usage,
         before: Progress,
@@ -206,6 +211,7 @@ impl<'a> Job<'a> {
             config,
             limits,
             control,
+            observe,
             usage,
             best_train_mse: before.best_train_mse,
             before,
@@ -241,7 +247,7 @@ impl<'a> Job<'a> {
         let entries_per_second = if seconds > 0.0 { entries / seconds } else { 0.0 };
         let held = (0..plan.stage.held.len()).filter(|&mode| plan.stage.held[mode]);
         let absolute = |scored: &Scored| scored.all.mae();
-        let written = self.log.write(&LogLine {
+        let line = LogLine {
             iteration: last,
             rank: state.point.ranks().to_vec(),
             trial: self.config.recipe.decides().then(|| plan.change.clone()),
@@ -257,8 +263,12 @@ impl<'a> Job<'a> {
             entries_per_second,
             bytes_read: progress.bytes_read,
             peak_rss_bytes: crate::usage::peak_resident_bytes(),
-        });
+        };
+        let written = self.log.write(&line);
         self.limits.team.agree(written)?;
+        if self.limits.team.is_first() && (self.observe)(&line).is_break() {
+            self.control.stop();
+        }
         let validation = last.validation_mse.map_or(String::new(), |mse| format!("  validation {mse:.6e}"));
         self.control.progress().advance(
             last.iteration as u64,

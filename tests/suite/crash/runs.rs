@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use tenfill_engine::control::{Control, Progress, Unit};
-use tenfill_engine::run::{Config, LogLine, RunDirectory, complete, log_path, resume, verify_run};
+use tenfill_engine::run::{Config, LogLine, RunDirectory, complete, log_path, resume, verify_run, unobserved};
 use tenfill_engine::shard::Dataset;
 use tenfill_engine::solver::Iteration;
 use tenfill_engine::storage::{Disk, RealDisk};
@@ -38,7 +38,7 @@ fn dataset(directory: &Path) -> Dataset {
 
 fn start(disk: &dyn Disk, run: &Path, dataset: &Dataset, control: &Control) -> tenfill_engine::Result<()> {
     let directory = RunDirectory::create(disk, run, false)?;
-    complete(&directory, dataset, &sample::config(dataset), &sample::limits(), control).map(drop)
+    complete(&directory, dataset, &sample::config(dataset), &sample::limits(), control, &unobserved).map(drop)
 }
 
 /// What a run has come to: the model's bytes and the figures of the log.
@@ -53,7 +53,7 @@ fn go_on(run: &Path, dataset: &Dataset, name: &str) {
     let control = Control::default();
     if run.join("config.json").exists() {
         let directory = RunDirectory::open(&RealDisk, run).unwrap_or_else(|error| panic!("{name}: {error}"));
-        let outcome = resume(&directory, |_| {}, &sample::limits(), &control);
+        let outcome = resume(&directory, |_| {}, &sample::limits(), &control, &unobserved);
         outcome.unwrap_or_else(|error| panic!("{name}: {error}"));
     } else {
         // A crash image has no lock: it was never written through the disk.
