@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use tenfill_engine::control::Control;
 use tenfill_engine::recipe::{BiasChoice, PenaltyChoice, auto_rank};
-use tenfill_engine::run::{Config, Every, GeometryKind, Init, Limits, Observer, RunDirectory, check_rank, complete, unobserved};
+use tenfill_engine::run::{
+    Config, Every, GeometryKind, Init, Limits, Observer, RunDirectory, check_rank, complete, unobserved,
+};
 use tenfill_engine::storage::RealDisk;
 
 pub use tenfill_engine::run::LogLine;
@@ -190,8 +192,9 @@ impl<'a> Completion<'a> {
         } else if config.rank_auto {
             config.recipe.grow = true;
         }
-        config.dataset = std::path::absolute(self.dataset.path())
-            .map_err(|_| tenfill_engine::Error::input(self.dataset.path(), "the dataset's place is unknown"))?;
+        config.dataset = std::path::absolute(self.dataset.path()).map_err(|_| {
+            tenfill_engine::Error::input(self.dataset.path(), "the dataset's place is unknown")
+        })?;
         let control = control(self.stop);
         let output: PathBuf = output.as_ref().into();
         let directory = RunDirectory::create(&RealDisk, &output, self.force)?;

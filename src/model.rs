@@ -50,7 +50,8 @@ impl Model {
     /// Where there is not one id per mode, or a time cannot be understood.
     pub fn predict<S: AsRef<str>>(&self, ids: &[S]) -> Result<Prediction> {
         if ids.len() != self.ids.len() {
-            let what = format!("{} ids for {} modes ({})", ids.len(), self.ids.len(), self.modes().join(", "));
+            let what =
+                format!("{} ids for {} modes ({})", ids.len(), self.ids.len(), self.modes().join(", "));
             return Err(Error::request(what));
         }
         let find = |(mode, id): (&ModeIds, &S)| mode.find(id.as_ref()).map(|found| found.index());
@@ -108,9 +109,8 @@ impl Model {
                 known.push((mode, index));
             }
         }
-        let averaged: Vec<bool> = (0..question.len())
-            .map(|mode| mode != ranked && question[mode] == Place::Average)
-            .collect();
+        let averaged: Vec<bool> =
+            (0..question.len()).map(|mode| mode != ranked && question[mode] == Place::Average).collect();
         let datasets = Config::read(run)?.open_datasets(run)?;
         let splits = Split::ALL.to_vec();
         let observed = Observed { datasets: &datasets, splits, each: None, ranked, given: known };

@@ -10,7 +10,9 @@ use std::process::ExitCode;
 use tenfill_engine::error::{Error, IoContext, Result};
 use tenfill_engine::kernel::Precision;
 use tenfill_engine::recipe::{BiasChoice, auto_rank};
-use tenfill_engine::run::{Config, Every, Init, Limits, Outcome, RunDirectory, check_rank, complete, unobserved};
+use tenfill_engine::run::{
+    Config, Every, Init, Limits, Outcome, RunDirectory, check_rank, complete, unobserved,
+};
 use tenfill_engine::shard::Dataset;
 use tenfill_engine::solver::StoppedBy;
 use tenfill_engine::storage::RealDisk;
@@ -157,8 +159,9 @@ pub(super) fn run(arguments: Arguments, context: &Context) -> Result<ExitCode> {
         true => RunDirectory::create(&RealDisk, directory, arguments.force),
         false => Ok(RunDirectory::written_elsewhere(directory)),
     })?;
-    let ended = prepare(&arguments, &run, is_dataset, context)
-        .and_then(|(dataset, config)| complete(&run, &dataset, &config, &limits, &context.control, &unobserved));
+    let ended = prepare(&arguments, &run, is_dataset, context).and_then(|(dataset, config)| {
+        complete(&run, &dataset, &config, &limits, &context.control, &unobserved)
+    });
     match ended {
         Ok(outcome) => report(&outcome, directory, &usage, context),
         Err(error) => {

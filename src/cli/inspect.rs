@@ -18,7 +18,7 @@ use tenfill_engine::units;
 /// With a rank, also the memory that a run of that rank would need.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Examples:\n  tenfill inspect ratings.tenfill\n  tenfill inspect ratings.tenfill --rank 10,10,10\n  tenfill inspect ratings.tenfill --rank 10 --ranks 4     the memory of each of 4 MPI processes"
+    after_help = "Examples:\n  tenfill inspect ratings.tenfill\n  tenfill inspect ratings.tenfill --rank 10,10,10\n  tenfill inspect ratings.tenfill --rank 10 --processes 4     the memory of each of 4 MPI processes"
 )]
 pub(super) struct Arguments {
     /// The dataset or the run
@@ -29,9 +29,9 @@ pub(super) struct Arguments {
     /// Threads that the run would have, in each process [default: one per core]
     #[arg(long)]
     threads: Option<usize>,
-    /// Processes (MPI ranks) that the run would have: the memory is then that of one of them
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = super::complete::parse_lanes)]
-    ranks: usize,
+    /// Processes (under mpirun) that the run would have: the memory is then that of one of them
+    #[arg(long, alias = "ranks", value_name = "N", default_value_t = 1, value_parser = super::complete::parse_lanes)]
+    processes: usize,
     /// Lanes that the run would have [default: 8, or the number of processes]
     #[arg(long, value_name = "N", value_parser = super::complete::parse_lanes)]
     lanes: Option<usize>,
@@ -128,8 +128,8 @@ pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<ExitCode> 
     if let Some(rank) = &arguments.rank {
         let rank = check_rank(rank, manifest)?;
         let threads = arguments.threads.unwrap_or_else(default_threads);
-        let usual = manifest.part.as_ref().map_or(LANES, |part| part.lanes).max(arguments.ranks);
-        let (lanes, ranks) = (arguments.lanes.unwrap_or(usual), arguments.ranks);
+        let usual = manifest.part.as_ref().map_or(LANES, |part| part.lanes).max(arguments.processes);
+        let (lanes, ranks) = (arguments.lanes.unwrap_or(usual), arguments.processes);
         let access = Some(Access::usual(manifest.train.bytes() / ranks as u64));
         let precision = Precision::default();
         let mut needs = Needs::of_several(manifest, &rank, precision, access, threads, lanes, ranks);

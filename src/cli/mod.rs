@@ -126,8 +126,19 @@ fn tell(text: impl std::fmt::Display) {
     let _ = writeln!(io::stderr().lock(), "{text}");
 }
 
+/// Panics that become errors are not printed.
+fn hush_guarded_panics() {
+    let loud = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        if !tenfill_engine::ingest::is_guarded() {
+            loud(panic);
+        }
+    }));
+}
+
 /// Runs the program.
 pub fn main() -> ExitCode {
+    hush_guarded_panics();
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(usage) if Team::speaks() => usage.exit(),

@@ -11,7 +11,7 @@
 use super::arithmetic::{Arithmetic, Separate};
 #[cfg(target_arch = "aarch64")]
 use super::neon::Neon4;
-use super::vector::{Pair, Portable, Vector};
+use super::vector::{Pair, Vector};
 #[cfg(target_arch = "x86_64")]
 use super::x86::{Wide4, Wide8};
 use std::marker::PhantomData;
@@ -58,6 +58,13 @@ pub(super) fn detected() -> Instructions {
         return Instructions::Neon;
     }
     Instructions::Any
+}
+
+/// Whether there are vectors that the kernels of padded rows are written for. Where there are none, on x86
+/// processors from before 2013 and on rare architectures, the general path does for every rank: kernels for
+/// them took a third of the compiler's time.
+pub(super) fn has_vectors() -> bool {
+    chosen() != Instructions::Any
 }
 
 /// What to use: in tests perhaps less than what is there.
@@ -180,14 +187,7 @@ type Many<V> = Two<Two<V>>;
 /// Runs a job for a width of packed rows: one of [`WIDTHS`].
 pub(super) fn run_for_width<J: RankJob>(width: usize, job: J) {
     match chosen() {
-        Instructions::Any => match width {
-            4 => job.run::<Portable>(),
-            8 => job.run::<Two<Portable>>(),
-            12 => job.run::<Pair<Two<Portable>, Portable>>(),
-            16 => job.run::<Many<Portable>>(),
-            24 => job.run::<Pair<Many<Portable>, Two<Portable>>>(),
-            _ => job.run::<Two<Many<Portable>>>(),
-        },
+        Instructions::Any => unreachable!("without vectors no rows are padded"),
         #[cfg(target_arch = "x86_64")]
         // SAFETY: the processor has every feature that the functions enable, as just detected.
         Instructions::Avx2 => unsafe {
@@ -272,7 +272,6 @@ impl<V: Vector> Width for Known<V> {
 /// such entries.
 pub(super) fn run_block<J: BlockJob>(width: usize, job: J) {
     match chosen() {
-        Instructions::Any if width == 4 => job.run::<Separate, _>(Known::<Portable>(PhantomData)),
         Instructions::Any => job.run::<Separate, _>(width),
         #[cfg(target_arch = "x86_64")]
         // SAFETY: the processor has every feature that the functions enable, as just detected.

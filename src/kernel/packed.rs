@@ -5,7 +5,7 @@
 //! return no row straddles a line that it could avoid, none needs a mask, and both levels have the
 //! same width. Levels before the last two are read once per node, from where they are.
 
-use super::dispatch::{MAX_RANK, WIDTHS};
+use super::dispatch::{MAX_RANK, WIDTHS, has_vectors};
 use super::factors::FactorsView;
 use bytemuck::{Pod, Zeroable};
 use rayon::prelude::*;
@@ -46,12 +46,12 @@ impl Lines {
 }
 
 /// How many numbers a packed row has, for the ranks of the two last levels: as many as the vectors
-/// that `dispatch` has kernels for. `None` where a rank is beyond them, or offsets beyond u32.
+/// that `dispatch` has kernels for. `None` where a rank is beyond them, offsets beyond u32, or the processor without vectors.
 pub(super) fn width(ranks: &[usize], dims: &[usize]) -> Option<usize> {
     let rank = ranks.iter().rev().take(2).copied().max().unwrap_or(0);
     let rows = dims.iter().rev().take(2).copied().max().unwrap_or(0);
     let width = WIDTHS.into_iter().find(|&width| rank <= width);
-    width.filter(|_| rows <= u32::MAX as usize / (2 * MAX_RANK))
+    width.filter(|_| rows <= u32::MAX as usize / (2 * MAX_RANK) && has_vectors())
 }
 
 /// Memory for packed rows, used again from pass to pass.

@@ -1,8 +1,5 @@
 //! What the tests of the command line share: a folder each, the program, and a look at what it made.
 
-// Every test program takes only a part of this.
-#![allow(dead_code)]
-
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -18,8 +15,14 @@ pub fn folder() -> TempDir {
     if fast.is_dir() { tempfile::tempdir_in(fast).unwrap() } else { tempfile::tempdir().unwrap() }
 }
 
+/// Says that a test cannot run here. In CI, where everything it needs can be installed, that is a failure.
+pub fn skipped(why: &str) {
+    assert!(std::env::var_os("CI").is_none(), "skipped in CI: {why}");
+    eprintln!("SKIPPED: {why}");
+}
+
 /// The program, run in `directory`.
-pub fn tenfill(directory: &Path) -> Command {
+pub fn tenfill(directory: impl AsRef<Path>) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tenfill"));
     command.current_dir(directory).stdin(Stdio::null());
     command
@@ -35,6 +38,32 @@ pub fn run<'a>(directory: &Path, arguments: impl IntoIterator<Item = &'a str>) -
     assert!(output.status.success(), "{}", stderr(&output));
     let text = String::from_utf8(output.stdout).unwrap();
     serde_json::from_str(text.lines().last().expect("a last line")).unwrap()
+}
+
+/// The same for arguments without spaces in them, as one writes them.
+pub fn json(directory: impl AsRef<Path>, arguments: &str) -> Value {
+    run(directory.as_ref(), arguments.split_whitespace())
+}
+
+/// Runs a command that must succeed; gives its standard output.
+pub fn output(directory: &Path, arguments: &[&str]) -> String {
+    let output = tenfill(directory).args(arguments).output().unwrap();
+    assert!(output.status.success(), "{arguments:?}: {}", stderr(&output));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Runs a command that must fail with one sentence; gives it.
+pub fn failure_of(directory: &Path, arguments: &[&str]) -> String {
+    let output = tenfill(directory).args(arguments).output().unwrap();
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(1), "{arguments:?}: {said}");
+    assert_eq!(said.trim_end().lines().count(), 1, "one sentence: {said}");
+    said
+}
+
+/// The same for arguments without spaces in them.
+pub fn failure(directory: impl AsRef<Path>, arguments: &str) -> String {
+    failure_of(directory.as_ref(), &arguments.split_whitespace().collect::<Vec<_>>())
 }
 
 /// All numbers of a tangent vector, factors first.
@@ -104,10 +133,11 @@ pub fn bytes(directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
 /// What a run has come to: the model's bytes, and the log without what was measured.
 pub fn result(run: &Path) -> (Vec<u8>, Vec<Value>) {
     let log = std::fs::read_to_string(run.join("log.jsonl")).unwrap();
-    let lines = log.lines().map(|line| {
+    let lines = log.lines().enumerate().map(|(number, line)| {
         let mut line: Value = serde_json::from_str(line).unwrap();
+        assert_eq!(line["iteration"], number, "a gap or a double line");
         for measured in tenfill_engine::run::MEASURED {
-            line.as_object_mut().unwrap().remove(measured);
+            assert!(line.as_object_mut().unwrap().remove(measured).is_some(), "{measured}");
         }
         line
     });

@@ -1,32 +1,9 @@
 //! `tenfill complete` and `tenfill evaluate`, as a user runs them.
 
-use assert_cmd::Command;
+use crate::common::{failure, folder, json, tenfill};
 use serde_json::Value;
 use std::path::Path;
 use tempfile::TempDir;
-
-fn tenfill(folder: &TempDir) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_tenfill"));
-    command.current_dir(folder.path());
-    command
-}
-
-/// Runs a command that must succeed and gives the last line of its output.
-fn json(folder: &TempDir, arguments: &str) -> Value {
-    let output = tenfill(folder).args(arguments.split_whitespace()).arg("--json").output().unwrap();
-    assert!(output.status.success(), "{arguments}: {}", String::from_utf8_lossy(&output.stderr));
-    let text = String::from_utf8(output.stdout).unwrap();
-    serde_json::from_str(text.lines().last().unwrap()).unwrap()
-}
-
-/// Runs a command that must fail, and gives what it says.
-fn failure(folder: &TempDir, arguments: &str) -> String {
-    let output = tenfill(folder).args(arguments.split_whitespace()).output().unwrap();
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(1), "{arguments}: {said}");
-    assert_eq!(said.trim_end().lines().count(), 1, "one sentence: {said}");
-    said
-}
 
 fn read(folder: &TempDir, file: &str) -> Vec<u8> {
     std::fs::read(folder.path().join(file)).unwrap()
@@ -35,10 +12,6 @@ fn read(folder: &TempDir, file: &str) -> Vec<u8> {
 fn log(folder: &TempDir, run: &str) -> Vec<Value> {
     let text = String::from_utf8(read(folder, &format!("{run}/log.jsonl"))).unwrap();
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
-}
-
-fn folder() -> TempDir {
-    tempfile::tempdir().unwrap()
 }
 
 #[test]

@@ -160,8 +160,7 @@ fn a_full_disk() {
     let small = path.join("small");
     fs::create_dir(&small).unwrap();
     let Some(_mounted) = Small::mount(&small, "2m") else {
-        eprintln!("skipped: only root may mount a small disk to fill");
-        return;
+        return crate::common::skipped("only root may mount a small disk to fill");
     };
     // The shards, the scratch files, a plain file.
     for arguments in [

@@ -11,6 +11,7 @@ mod layers;
 #[cfg(feature = "mpi")]
 mod mpi;
 mod objective;
+mod public_api;
 mod recipe;
 mod resume;
 mod roundtrip;

@@ -1,42 +1,13 @@
 //! Data with noise, as a user completes them: biases, penalty and rank decided on validation.
 
-use assert_cmd::Command;
+use crate::common::{self, failure, json};
 use serde_json::Value;
 use std::path::Path;
 use tempfile::TempDir;
 
-fn tenfill(folder: &TempDir, arguments: &str) -> std::process::Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_tenfill"));
-    command.current_dir(folder.path()).args(arguments.split_whitespace()).output().unwrap()
-}
-
-fn json(folder: &TempDir, arguments: &str) -> Value {
-    let output = tenfill(folder, &format!("{arguments} --json"));
-    assert!(output.status.success(), "{arguments}: {}", String::from_utf8_lossy(&output.stderr));
-    let text = String::from_utf8(output.stdout).unwrap();
-    serde_json::from_str(text.lines().last().unwrap()).unwrap()
-}
-
-fn failure(folder: &TempDir, arguments: &str) -> String {
-    let output = tenfill(folder, arguments);
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(1), "{arguments}: {said}");
-    assert_eq!(said.trim_end().lines().count(), 1, "one sentence: {said}");
-    said
-}
-
-/// The log without what was measured, and the model's bytes.
-fn result(folder: &TempDir, run: &str) -> (Vec<Value>, Vec<u8>) {
-    let run = folder.path().join(run);
-    let text = std::fs::read_to_string(run.join("log.jsonl")).unwrap();
-    let mut lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    for (number, line) in lines.iter_mut().enumerate() {
-        assert_eq!(line["iteration"], number);
-        for measured in tenfill_engine::run::MEASURED {
-            line.as_object_mut().unwrap().remove(measured);
-        }
-    }
-    (lines, std::fs::read(run.join("model/model.bin")).unwrap())
+/// What a run in a folder has come to.
+fn result(folder: &TempDir, run: &str) -> (Vec<u8>, Vec<Value>) {
+    common::result(&folder.path().join(run))
 }
 
 fn ratings(folder: &TempDir) {
@@ -60,7 +31,7 @@ fn the_default_is_better_than_the_plain_method_at_any_rank() {
         assert_eq!(done["biases"], true);
         let tried = done["tried"].as_array().unwrap();
         assert!(tried.len() > 3 && tried.iter().any(|tried| tried["kept"] == false), "{tried:?}");
-        let (lines, _) = result(&folder, &format!("run-{rank}"));
+        let (_, lines) = result(&folder, &format!("run-{rank}"));
         assert!(lines.iter().any(|line| line["rank"] != lines[lines.len() - 1]["rank"]), "the rank changes");
         let scored = json(&folder, &format!("evaluate run-{rank}"));
         assert_eq!(scored["mse"], done["test_mse"]);

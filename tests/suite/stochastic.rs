@@ -1,7 +1,7 @@
 //! Steps from chunks of the data: fewer passes, the same bits for any number of threads and after any
 //! interruption, and conjugate gradients where they do not help.
 
-use crate::common::{folder, run, tenfill};
+use crate::common::{folder, result, run, tenfill};
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -19,18 +19,6 @@ fn arguments<'a>(out: &'a str, algorithm: &'a str, more: &[&'a str]) -> Vec<&'a 
     arguments.extend(PLAIN);
     arguments.extend(more);
     arguments
-}
-
-/// The model's bytes, and the log without what was measured.
-fn result(run: &Path) -> (Vec<u8>, Vec<Value>) {
-    let log = std::fs::read_to_string(run.join("log.jsonl")).unwrap();
-    let line = |line: &str| {
-        let mut line: Value = serde_json::from_str(line).unwrap();
-        let fields = line.as_object_mut().unwrap();
-        tenfill_engine::run::MEASURED.iter().for_each(|field| drop(fields.remove(*field)));
-        line
-    };
-    (std::fs::read(run.join("model/model.bin")).unwrap(), log.lines().map(line).collect())
 }
 
 #[test]

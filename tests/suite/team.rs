@@ -54,7 +54,13 @@ fn begin(size: usize, dataset: &Path, run: &Path, config: &Config) -> tenfill_en
 
 fn go_on(size: usize, run: &Path, iterations: usize) -> tenfill_engine::Result<Outcome> {
     together(size, run, |directory, team| {
-        resume(directory, |options| options.max_iterations = iterations, &limits(team), &Control::default(), &unobserved)
+        resume(
+            directory,
+            |options| options.max_iterations = iterations,
+            &limits(team),
+            &Control::default(),
+            &unobserved,
+        )
     })
 }
 
@@ -153,7 +159,7 @@ fn one_of_several_processes_needs_less() {
     assert!(four.copy * 3 < one.copy && two.copy * 3 < one.copy * 2);
     assert_eq!((one.lanes, two.lanes, four.lanes), (8, 4, 2));
     // What the command says is what a process reserves.
-    let told = crate::common::run(place.path(), "inspect data --rank 9 --ranks 4 --threads 1".split(' '));
+    let told = crate::common::run(place.path(), "inspect data --rank 9 --processes 4 --threads 1".split(' '));
     assert_eq!(
         told["memory_bytes"],
         four.with_recipe(&dataset).with_refinement(dataset.manifest(), &[9, 9, 9]).most()

@@ -1,6 +1,6 @@
 //! Weights: an entry of weight 2 is an entry twice, one of weight 0 is none.
 
-use crate::common::{close, numbers, run, stderr, tenfill};
+use crate::common::{close, failure_of, numbers, output, run};
 use arrow_array::{ArrayRef, Float32Array, Float64Array, Int32Array, Int64Array, RecordBatch};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -16,19 +16,6 @@ use tenfill_engine::stream::Access;
 
 fn json(arguments: &[&str], folder: &Path) -> Value {
     run(folder, arguments.iter().copied())
-}
-
-/// What it says to people; it must succeed.
-fn told(arguments: &[&str], folder: &Path) -> String {
-    let output = tenfill(folder).args(arguments).output().unwrap();
-    assert!(output.status.success(), "{}", stderr(&output));
-    String::from_utf8(output.stdout).unwrap()
-}
-
-fn error(arguments: &[&str], folder: &Path) -> String {
-    let output = tenfill(folder).args(arguments).output().unwrap();
-    assert_eq!(output.status.code(), Some(1));
-    stderr(&output)
 }
 
 /// Rows (a, b, c, value, weight) of a small tensor: weights 0, 1, 2 and 3.
@@ -264,16 +251,16 @@ fn wrong_weights_get_a_sentence() {
         ("", "weight is empty"),
     ] {
         write(&format!("a,b,value,weight\nx,y,1,1\nx,z,4,{weight}\n"));
-        let said = error(&convert, folder.path());
+        let said = failure_of(folder.path(), &convert);
         assert!(said.contains(what) && said.contains("d.csv") && said.contains('3'), "{said}");
         assert!(!folder.path().join("d").exists());
     }
     write("a,b,value,weight\nx,y,1,0\nx,z,4,0\n");
-    let said = error(&convert, folder.path());
+    let said = failure_of(folder.path(), &convert);
     assert!(said.contains("all train entries have the weight (weight) 0"), "{said}");
-    let said = error(&[&convert[..], &["--value", "weight"]].concat(), folder.path());
+    let said = failure_of(folder.path(), &[&convert[..], &["--value", "weight"]].concat());
     assert!(said.contains("weights need a column of their own"), "{said}");
-    let said = error(&["convert", "d.csv", "-o", "d", "--weights", "w"], folder.path());
+    let said = failure_of(folder.path(), &["convert", "d.csv", "-o", "d", "--weights", "w"]);
     assert!(said.contains("there is no column 'w'"), "{said}");
 }
 
@@ -313,7 +300,7 @@ fn all_commands_tell_of_weights() {
         "--max-iterations",
         "30",
     ];
-    let said = told(&run, folder.path());
+    let said = output(folder.path(), &run);
     assert!(said.contains("weighted by weight: train weights 0 to 3"), "{said}");
     assert!(said.contains("errors are means weighted by weight"), "{said}");
     let found = json(&["evaluate", "run"], folder.path());
@@ -336,9 +323,9 @@ fn all_commands_tell_of_weights() {
         }
     }
     assert!((found["mse"].as_f64().unwrap() / (squares / weights) - 1.0).abs() < 1e-10);
-    let said = told(&["inspect", "run/data.tenfill"], folder.path());
+    let said = output(folder.path(), &["inspect", "run/data.tenfill"]);
     assert!(said.contains("weighted by weight"), "{said}");
-    told(&["report", "run", "-o", "report.html"], folder.path());
+    output(folder.path(), &["report", "run", "-o", "report.html"]);
     assert!(
         std::fs::read_to_string(folder.path().join("report.html")).unwrap().contains("weighted by weight")
     );

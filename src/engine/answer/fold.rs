@@ -2,21 +2,17 @@
 //!
 //! With everything but one row u (and its bias b) fixed, the model is linear in them: an entry is
 //! worth c_e + b + <u, z_e>, where z_e is the core contracted with the other rows and c_e all other
-//! biases. So a row is a ridge least-squares problem of its own. The ridge pulls towards what the
-//! rows of the known ids look like: with their mean m and their covariance C = L L^T (of row and
-//! bias together), (u, b) = m + L y, and y minimises
-//!
-//! sum over entries of (value - c_e - b - <u, z_e>)^2 + ridge * noise * |y|^2,
-//!
-//! which is the most probable row where rows are normally distributed and entries have that noise.
-//! An id with few entries stays near the average id; one with many is what its entries say.
+//! biases. So a row is a least-squares problem of its own, with what the rows of the known ids look like as
+//! its prior: normal with their mean and their covariance (of row and bias together), the noise of entries
+//! being `ridge` times the model's error. An id with few entries stays near the average id; one with many is
+//! what its entries say.
 //!
 //! Where values at the ends of the range say only so much ([`Ends`]), theirs is the mean of the latent value
 //! behind them, given the row; the row follows from these, and so on until nothing moves: as in training.
 
 use crate::MAX_ORDER;
 use crate::model::{Ends, Model, Place, Places, TimeBias, contract};
-use crate::rows::Square;
+use crate::rows::{RowPrior, RowScratch, Square, row_posterior, triangle_len};
 use rayon::prelude::*;
 
 /// An entry of an id that is folded in, indices in the user's order.
@@ -33,16 +29,12 @@ pub struct FoldEntry {
 /// What the rows of the known ids look like.
 pub struct Prior {
     mode: usize,
-    /// Mean of row and bias.
-    mean: Vec<f64>,
-    /// L, row-major, (r + 1) x (r + 1); the last row belongs to the bias.
-    spread: Vec<f64>,
+    /// Of row and bias; rows that are held do not differ in it.
+    rows: RowPrior,
     /// ridge * noise.
-    ridge: f64,
+    noise: f64,
     /// Whether the mode has biases.
     biased: bool,
-    /// Whether its rows are held: only the bias is free.
-    held: bool,
     /// What values at the ends say.
     ends: Option<Ends>,
 }
@@ -52,13 +44,13 @@ pub struct Prior {
 const ROUNDS: usize = 50;
 const SETTLED: f64 = 1e-6;
 
-/// The values of an id that are at the ends.
+/// The entries of an id whose values are at the ends: what the model says of one without the id's row, and
+/// what that row is multiplied by.
 #[derive(Default)]
 struct AtEnds {
     values: Vec<f64>,
-    /// What the model says of them without the row's own part y, and how that changes with y.
-    expected: Vec<f64>,
-    along: Vec<f64>,
+    bases: Vec<f64>,
+    weights: Vec<f64>,
 }
 
 impl Prior {
@@ -91,21 +83,18 @@ impl Prior {
                 }
             }
         }
-        let spread = match covariance.symmetric_eigen() {
-            Some((values, vectors)) => {
-                let root = |j: usize| values[j].max(0.0).sqrt();
-                Square::from_fn(width, |i, j| vectors[(i, j)] * root(j)).as_slice().to_vec()
-            }
-            None => vec![0.0; width * width],
-        };
-        let noise = model.about.validation_mse.unwrap_or(model.about.train_mse);
-        let (ridge, ends) = (ridge * noise, model.about.ends);
-        Prior { mode, mean, spread, ridge, biased: biases.is_some(), held, ends }
+        let flat = || RowPrior { mean: mean.clone(), root: vec![0.0; width * width] };
+        let mut rows = RowPrior::new(mean.clone(), &covariance).unwrap_or_else(flat);
+        if held {
+            rows.root[..rank * width].fill(0.0);
+        }
+        let noise = ridge * model.about.validation_mse.unwrap_or(model.about.train_mse);
+        Prior { mode, rows, noise, biased: biases.is_some(), ends: model.about.ends }
     }
 
     /// The bytes that an entry takes while its row is found.
     pub fn entry_bytes(&self) -> u64 {
-        if self.ends.is_some() { ((self.mean.len() + 2) * size_of::<f64>()) as u64 } else { 0 }
+        if self.ends.is_some() { ((self.rows.mean.len() + 2) * size_of::<f64>()) as u64 } else { 0 }
     }
 
     /// The row and the bias of an id with these entries.
@@ -116,13 +105,11 @@ impl Prior {
         first: u32,
         entries: &[FoldEntry],
     ) -> (Vec<f64>, f64) {
-        let width = self.mean.len();
+        let width = self.rows.mean.len();
         let rank = width - 1;
         let order = model.point.order();
         let time = model.biases.as_ref().and_then(|biases| biases.time.as_ref());
-        let mut normal = vec![0.0; width * width];
-        let mut right = vec![0.0; width];
-        let mut along = vec![0.0; width];
+        let (mut a, mut b) = (vec![0.0; triangle_len(width)], vec![0.0; width]);
         let mut weights = vec![0.0; width];
         let mut at_ends = AtEnds::default();
         for entry in entries {
@@ -139,119 +126,68 @@ impl Prior {
             } else if let Some(time) = time {
                 base += places.time_bias(place(time.of), place(time.clock));
             }
-            let z = contract(&model.point.core, &rows[..order], &[self.mode]);
-            weights[..rank].copy_from_slice(&z);
+            weights[..rank].copy_from_slice(&contract(&model.point.core, &rows[..order], &[self.mode]));
             weights[rank] = f64::from(u8::from(self.biased));
-            let expected: f64 = weights.iter().zip(&self.mean).map(|(w, m)| w * m).sum();
-            let target = entry.value - base - expected;
-            // A held row does not move: only its bias does.
-            if self.held {
-                weights[..rank].fill(0.0);
-            }
-            along.fill(0.0);
-            for (&w, row) in weights.iter().zip(self.spread.chunks_exact(width)) {
-                along.iter_mut().zip(row).for_each(|(a, l)| *a += w * l);
-            }
             let latent = self.ends.is_some_and(|ends| ends.hold(entry.value));
             if latent {
                 at_ends.values.push(entry.value);
-                at_ends.expected.push(base + expected);
-                at_ends.along.extend_from_slice(&along);
+                at_ends.bases.push(base);
+                at_ends.weights.extend_from_slice(&weights);
             }
             for i in 0..width {
-                right[i] += if latent { 0.0 } else { along[i] * target };
-                for j in 0..=i {
-                    normal[i * width + j] += along[i] * along[j];
-                }
+                b[i] += if latent { 0.0 } else { weights[i] * (entry.value - base) };
+                let to = &mut a[triangle_len(i)..][..=i];
+                to.iter_mut().zip(&weights).for_each(|(to, w)| *to += weights[i] * w);
             }
         }
-        let y = match &self.ends {
-            Some(ends) if !at_ends.values.is_empty() => at_ends.solve(ends, &normal, &right, self.ridge),
-            _ => ridge_solve(&normal, &right, self.ridge),
+        let mut row = match &self.ends {
+            Some(ends) if !at_ends.values.is_empty() => at_ends.solve(ends, self, &a, &b),
+            _ => self.row(&a, &b),
         };
-        let mut x = self.mean.clone();
-        for (x, row) in x.iter_mut().zip(self.spread.chunks_exact(width)) {
-            *x += row.iter().zip(&y).map(|(l, y)| l * y).sum::<f64>();
+        let bias = row[rank];
+        row.truncate(rank);
+        (row, if self.biased { bias } else { 0.0 })
+    }
+
+    /// The most probable row of an id whose entries add up to these; the prior's mean where they say nothing
+    /// that can be used.
+    fn row(&self, a: &[f64], b: &[f64]) -> Vec<f64> {
+        let width = b.len();
+        // Without noise, entries that contradict each other still have a row between them.
+        let noise = self.noise.max(1e-13 * self.rows.told_by(a)).max(f64::MIN_POSITIVE);
+        let (mut mean, mut covariance) = (vec![0.0; width], vec![0.0; triangle_len(width)]);
+        let mut scratch = RowScratch::new(width);
+        if !row_posterior(&self.rows, noise, a, b, &mut scratch, &mut mean, &mut covariance) {
+            mean.copy_from_slice(&self.rows.mean);
         }
-        let bias = x[rank];
-        x.truncate(rank);
-        if self.held {
-            x.copy_from_slice(&self.mean[..rank]);
-        }
-        (x, if self.biased { bias } else { 0.0 })
+        mean
     }
 }
 
 impl AtEnds {
-    /// y, and with it the latent values: each in turn given the other.
-    fn solve(&self, ends: &Ends, normal: &[f64], right: &[f64], ridge: f64) -> Vec<f64> {
-        let width = right.len();
-        let mut y = vec![0.0; width];
+    /// The row, and with it the latent values: each in turn given the other.
+    fn solve(&self, ends: &Ends, prior: &Prior, a: &[f64], b: &[f64]) -> Vec<f64> {
+        let width = b.len();
+        let mut row = prior.rows.mean.clone();
         let mut before = vec![f64::INFINITY; self.values.len()];
         for _ in 0..ROUNDS {
-            let mut right = right.to_vec();
+            let mut b = b.to_vec();
             let mut moved: f64 = 0.0;
-            let entries = self.values.iter().zip(&self.expected).zip(self.along.chunks_exact(width));
-            for (((&value, &expected), along), before) in entries.zip(&mut before) {
-                let mu = expected + along.iter().zip(&y).map(|(a, y)| a * y).sum::<f64>();
+            let entries = self.values.iter().zip(&self.bases).zip(self.weights.chunks_exact(width));
+            for (((&value, &base), weights), before) in entries.zip(&mut before) {
+                let mu = base + weights.iter().zip(&row).map(|(w, x)| w * x).sum::<f64>();
                 let (mean, _) = ends.latent(value, mu);
                 moved = moved.max((mean - *before).abs());
                 *before = mean;
-                right.iter_mut().zip(along).for_each(|(to, a)| *to += a * (mean - expected));
+                b.iter_mut().zip(weights).for_each(|(to, w)| *to += w * (mean - base));
             }
-            y = ridge_solve(normal, &right, ridge);
+            row = prior.row(a, &b);
             if moved <= SETTLED * ends.noise {
                 break;
             }
         }
-        y
+        row
     }
-}
-
-/// Solves (A + ridge I) y = b by Cholesky, A given by its lower triangle; the ridge is raised until
-/// the matrix is positive definite.
-fn ridge_solve(normal: &[f64], right: &[f64], ridge: f64) -> Vec<f64> {
-    let n = right.len();
-    let trace: f64 = (0..n).map(|i| normal[i * n + i]).sum();
-    let mut ridge = ridge.max(trace * 1e-13).max(f64::MIN_POSITIVE);
-    let lower = loop {
-        let mut lower = normal.to_vec();
-        (0..n).for_each(|i| lower[i * n + i] += ridge);
-        if cholesky(&mut lower, n) {
-            break lower;
-        }
-        ridge *= 10.0;
-    };
-    let mut y = right.to_vec();
-    for i in 0..n {
-        let sum: f64 = (0..i).map(|j| lower[i * n + j] * y[j]).sum();
-        y[i] = (y[i] - sum) / lower[i * n + i];
-    }
-    for i in (0..n).rev() {
-        let sum: f64 = (i + 1..n).map(|j| lower[j * n + i] * y[j]).sum();
-        y[i] = (y[i] - sum) / lower[i * n + i];
-    }
-    y
-}
-
-/// A = L L^T in place, in the lower triangle; false where A is not positive definite. NaN ends it,
-/// too, with a triangle that nobody should use: it must not go on for ever.
-fn cholesky(a: &mut [f64], n: usize) -> bool {
-    for j in 0..n {
-        for i in j..n {
-            let sum: f64 = (0..j).map(|k| a[i * n + k] * a[j * n + k]).sum();
-            let left = a[i * n + j] - sum;
-            if i == j {
-                if left <= 0.0 {
-                    return false;
-                }
-                a[j * n + j] = left.sqrt();
-            } else {
-                a[i * n + j] = left / a[j * n + j];
-            }
-        }
-    }
-    true
 }
 
 /// Finds and sets the rows of some ids of the prior's mode; `entries` are sorted by id.
@@ -297,18 +233,23 @@ mod tests {
     #[test]
     fn latent_values_and_the_row_agree_in_the_end() {
         let ends = Ends { below: 1.5, above: 4.5, noise: 0.8 };
-        // Three entries of a bias alone: two at the top, one at the bottom; and others that add up to 2.
+        // A bias alone, of mean 0.1 and variance 4; three entries of it: two at the top, one at the bottom, and
+        // others, five in all, that add up to 2.
+        let rows = RowPrior { mean: vec![0.1], root: vec![2.0] };
+        let prior = Prior { mode: 0, rows, noise: 0.7, biased: true, ends: Some(ends) };
         let at_ends =
-            AtEnds { values: vec![5.0, 5.0, 1.0], expected: vec![3.0, 4.8, 2.0], along: vec![0.5, 0.5, 0.5] };
-        let (normal, right, ridge) = (5.0, 2.0, 0.7);
-        let y = at_ends.solve(&ends, &[normal], &[right], ridge)[0];
-        let pull = |latent: &dyn Fn(f64, f64) -> f64| -> f64 {
-            let entries = at_ends.values.iter().zip(&at_ends.expected);
-            entries.map(|(&value, &expected)| 0.5 * (latent(value, expected + 0.5 * y) - expected)).sum()
+            AtEnds { values: vec![5.0, 5.0, 1.0], bases: vec![3.0, 4.8, 2.0], weights: vec![1.0, 1.0, 1.0] };
+        let (a, b) = (5.0, 2.0);
+        let x = at_ends.solve(&ends, &prior, &[a], &[b])[0];
+        let right = |latent: &dyn Fn(f64, f64) -> f64| -> f64 {
+            let entries = at_ends.values.iter().zip(&at_ends.bases);
+            b + entries.map(|(&value, &base)| latent(value, base + x) - base).sum::<f64>()
         };
-        let found = (right + pull(&|value, mu| ends.latent(value, mu).0)) / (normal + ridge);
-        assert!((y - found).abs() < 1e-5, "{y} and {found}");
-        let plain = (right + pull(&|value, _| value)) / (normal + ridge);
-        assert!((y - plain).abs() > 1e-2, "values as they are give another row");
+        // x (a / noise + 1 / 4) = b / noise + 0.1 / 4.
+        let row = |b: f64| (b / 0.7 + 0.1 / 4.0) / (a / 0.7 + 1.0 / 4.0);
+        let found = row(right(&|value, mu| ends.latent(value, mu).0));
+        assert!((x - found).abs() < 1e-5, "{x} and {found}");
+        let plain = row(right(&|value, _| value));
+        assert!((x - plain).abs() > 1e-2, "values as they are give another row");
     }
 }

@@ -18,5 +18,6 @@ pub mod text;
 
 pub use columns::{Binning, ColumnRef, ColumnRequest, FilePlan, ModeColumn, ModeRole};
 pub use dictionary::{Collected, Dictionary};
+pub use guard::is_guarded;
 pub use reader::{Format, ReadOptions, open, read_rows};
 pub use rows::{BadRow, Cell, ModeCells, RowBatch, TimesSeen};

@@ -99,34 +99,6 @@ impl Geometry for Euclidean {
     }
 }
 
-impl Geometry for Box<dyn Geometry> {
-    fn weigh(&self, eigenvalues: &mut [f64]) -> usize {
-        (**self).weigh(eigenvalues)
-    }
-
-    fn frame_missing<'a>(&self, point: &'a Point, missed: f64) -> Frame<'a> {
-        (**self).frame_missing(point, missed)
-    }
-
-    fn gradient(&self, frame: &Frame<'_>, partials: &mut Tangent) {
-        (**self).gradient(frame, partials);
-    }
-
-    fn transport(&self, frame: &Frame<'_>, from: &Point, xi: &mut Tangent) {
-        (**self).transport(frame, from, xi);
-    }
-
-    fn retract(
-        &self,
-        point: &Point,
-        direction: &Tangent,
-        step: f64,
-        out: &mut Point,
-    ) -> Result<(), StepTooLong> {
-        (**self).retract(point, direction, step, out)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -16,6 +16,7 @@ pub use lookup::ModeLookup;
 pub(crate) use place::contract;
 pub use place::{Place, Places};
 pub use predict::Prediction;
+pub(crate) use predict::value_of;
 pub use resolve::{Found, ModeIds};
 
 use crate::error::{Error, IoContext, Result};

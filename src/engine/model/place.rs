@@ -1,5 +1,6 @@
 //! What is said of each mode of a question, and what the model answers when a mode is averaged.
 
+use super::predict::value_of;
 use super::{Model, Prediction, TimeBias};
 use crate::MAX_ORDER;
 
@@ -135,7 +136,7 @@ impl<'m> Places<'m> {
 
     /// The value before it is taken into the model's range, and whether all ids are known.
     ///
-    /// With an index or nothing in every mode this is [`Model::predict`] bit by bit.
+    /// With an index or nothing in every mode this is what [`Model::predict`] clips.
     pub fn raw(&self, places: &[Place]) -> (f64, bool) {
         let mut rows: [&[f64]; MAX_ORDER] = [&[]; MAX_ORDER];
         let mut settled = [Place::Unknown; MAX_ORDER];
@@ -147,20 +148,15 @@ impl<'m> Places<'m> {
                 None => known = false,
             }
         }
-        let base = match &self.model.biases {
-            Some(biases) => {
-                let sum =
-                    (0..places.len()).fold(biases.mean, |sum, mode| sum + self.bias(mode, settled[mode]));
-                match &biases.time {
-                    Some(time) => sum + self.time_bias(settled[time.of], settled[time.clock]),
-                    None => sum,
-                }
+        let biases = self.model.biases.as_ref().map(|biases| {
+            let sum = (0..places.len()).fold(biases.mean, |sum, mode| sum + self.bias(mode, settled[mode]));
+            match &biases.time {
+                Some(time) => sum + self.time_bias(settled[time.of], settled[time.clock]),
+                None => sum,
             }
-            None if known => 0.0,
-            None => self.model.about.mean.unwrap_or(0.0),
-        };
-        let tensor = if known { value_at_rows(&self.model.point.core, &rows[..places.len()]) } else { 0.0 };
-        (base + tensor, known)
+        });
+        let tensor = known.then(|| value_at_rows(&self.model.point.core, &rows[..places.len()]));
+        (value_of(biases, tensor, self.model.about.mean).unwrap_or(0.0), known)
     }
 
     /// The value.

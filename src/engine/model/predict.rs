@@ -1,6 +1,6 @@
 //! The one way from indices to a value: every command that says what an entry is worth asks here.
 
-use super::{Clip, Model};
+use super::{Clip, Model, Place, Places};
 
 /// What a model says about one entry.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -10,6 +10,16 @@ pub struct Prediction {
     /// Whether all ids occur in train, so that the tensor has its say. Where not, the value comes
     /// from the biases of the ids that do, or from the mean of the train values.
     pub known: bool,
+}
+
+/// The value of an entry, before it is taken into a model's range: the biases of what is known of it, plus
+/// the tensor where all of it is. Where there is neither, `otherwise`.
+pub(crate) fn value_of(biases: Option<f64>, tensor: Option<f64>, otherwise: Option<f64>) -> Option<f64> {
+    match (biases, tensor) {
+        (Some(biases), Some(tensor)) => Some(biases + tensor),
+        (Some(one), None) | (None, Some(one)) => Some(one),
+        (None, None) => otherwise,
+    }
 }
 
 impl Model {
@@ -24,26 +34,9 @@ impl Model {
     ///
     /// If there is not one index per mode, or one is out of range.
     pub fn predict(&self, indices: &[Option<u32>]) -> Prediction {
-        let order = self.point.order();
-        assert_eq!(indices.len(), order, "an index for each mode");
-        let mut seen = [None; crate::MAX_ORDER];
-        let mut rows = [0; crate::MAX_ORDER];
-        let mut known = true;
-        for (mode, index) in indices.iter().enumerate() {
-            seen[mode] = index.filter(|&index| self.knows(mode, index));
-            match seen[mode] {
-                Some(index) => rows[mode] = index as usize,
-                // All rows are alike: the first does.
-                None => known &= self.is_held(mode),
-            }
-        }
-        let base = match &self.biases {
-            Some(biases) => biases.at(&seen[..order]),
-            None if known => 0.0,
-            None => self.about.mean.unwrap_or(0.0),
-        };
-        let tensor = if known { self.point.value_at(&rows[..order]) } else { 0.0 };
-        Prediction { value: self.about.clip(base + tensor), known }
+        assert_eq!(indices.len(), self.point.order(), "an index for each mode");
+        let places: Vec<Place> = indices.iter().map(|&index| index.into()).collect();
+        Places::new(self, &vec![false; places.len()]).value(&places)
     }
 
     /// Whether the factor of a mode is held at the constant vector.

@@ -6,7 +6,7 @@ use super::view::View;
 use crate::error::Result;
 use crate::kernel::{self, Packing, ResidualSums, Workspace};
 use crate::manifold::Point;
-use crate::model::{Biases, Clip};
+use crate::model::{Biases, Clip, value_of};
 use crate::reduce::{Exchange, Travels, map_lanes};
 use crate::stream::Stream;
 
@@ -91,15 +91,11 @@ pub fn score(
                     indices[mode] = seen.then_some(index);
                     known &= seen || is_held(mode);
                 }
-                let base = match scoring.biases {
-                    Some(biases) => biases.at(&indices[..mode_order.len()]),
-                    None if known => 0.0,
-                    None => {
-                        sums.all.unscored += 1;
-                        return;
-                    }
+                let biases = scoring.biases.map(|biases| biases.at(&indices[..mode_order.len()]));
+                let Some(prediction) = value_of(biases, known.then_some(tensor), None) else {
+                    sums.all.unscored += 1;
+                    return;
                 };
-                let prediction = if known { base + tensor } else { base };
                 let prediction = scoring.clip.map_or(prediction, |clip| clip.of(prediction));
                 sums.all.add_entry(prediction - value, weight);
                 if !known {

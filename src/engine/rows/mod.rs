@@ -5,8 +5,10 @@
 //! processes, each of which may own some of the chunks.
 
 mod divided;
+mod posterior;
 mod small_matrix;
 
+pub(crate) use posterior::{RowPrior, RowScratch, row_posterior, triangle_len};
 pub use small_matrix::Square;
 pub(crate) use small_matrix::left_singular;
 

@@ -24,7 +24,7 @@ fn solver(kind: GeometryKind, entries: u64, options: Options) -> Solver {
         GeometryKind::Euclidean => Box::new(Euclidean),
         GeometryKind::Embedded => Box::new(Embedded),
     };
-    Solver::new(geometry, options)
+    Solver::boxed(geometry, options)
 }
 
 /// What a trainer is made from.

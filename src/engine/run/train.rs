@@ -111,8 +111,9 @@ pub fn resume(
         let upto = team.is_first().then_some(iteration);
         let log = team.agree(Log::open(run.disk(), run.path(), upto))?;
         let before = loaded.progress.clone();
-        let mut job =
-            Job::new(run, &dataset, &config, limits, control, observe, &budget, usage, before, &objective, log);
+        let mut job = Job::new(
+            run, &dataset, &config, limits, control, observe, &budget, usage, before, &objective, log,
+        );
         job.saved = Some(Mark::of(&loaded.state));
         let extra = loaded.extra.unwrap_or_else(|| Extra::plain(&config.rank));
         job.go_on(Trainer::resume(setup(&config, &dataset), objective, loaded.state, extra, control)?)
@@ -145,7 +146,8 @@ fn begin(
     // Last, because a run without a log has nothing that is worth keeping.
     let log = team.agree(Log::open(run.disk(), run.path(), None))?;
     let (before, objective) = (Progress::default(), &trainer.objective);
-    let mut job = Job::new(run, dataset, config, limits, control, observe, &budget, usage, before, objective, log);
+    let mut job =
+        Job::new(run, dataset, config, limits, control, observe, &budget, usage, before, objective, log);
     job.log_iteration(&trainer, 1, 0.0)?;
     job.go_on(trainer)
 }

@@ -38,7 +38,12 @@ struct Accepted {
 impl Solver {
     /// A solver with this metric and these options.
     pub fn new(geometry: impl Geometry + 'static, options: Options) -> Self {
-        Solver { geometry: Box::new(geometry), options, room: None }
+        Solver::boxed(Box::new(geometry), options)
+    }
+
+    /// A solver with a metric that was chosen at run time.
+    pub fn boxed(geometry: Box<dyn Geometry>, options: Options) -> Self {
+        Solver { geometry, options, room: None }
     }
 
     /// The options.

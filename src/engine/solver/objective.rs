@@ -87,17 +87,22 @@ pub trait Objective {
     fn step_sums(&mut self, point: &Point, direction: &Tangent) -> Result<StepSums, Self::Error>;
 
     /// The coefficients, lowest first, of the polynomial in s (degree 2 (D + 1)) that is the cost
-    /// of the tensor (G + s xi_G) x_d (U_d + s xi_d). One pass.
+    /// of the tensor (G + s xi_G) x_d (U_d + s xi_d). One pass. None for an objective that is no polynomial:
+    /// the exact step rule finds no step then.
     ///
     /// # Errors
     ///
     /// What reading the data may bring.
-    fn line_polynomial(&mut self, point: &Point, direction: &Tangent) -> Result<Vec<f64>, Self::Error>;
+    fn line_polynomial(&mut self, _point: &Point, _direction: &Tangent) -> Result<Vec<f64>, Self::Error> {
+        Ok(Vec::new())
+    }
 
     /// The mean squared error on the validation entries; `None` where there are none.
     ///
     /// # Errors
     ///
     /// What reading the data may bring.
-    fn validation(&mut self, point: &Point) -> Result<Option<f64>, Self::Error>;
+    fn validation(&mut self, _point: &Point) -> Result<Option<f64>, Self::Error> {
+        Ok(None)
+    }
 }

@@ -9,7 +9,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use tenfill_engine::control::{Control, Progress, Unit};
-use tenfill_engine::run::{Config, LogLine, RunDirectory, complete, log_path, resume, verify_run, unobserved};
+use tenfill_engine::run::{
+    Config, LogLine, RunDirectory, complete, log_path, resume, unobserved, verify_run,
+};
 use tenfill_engine::shard::Dataset;
 use tenfill_engine::solver::Iteration;
 use tenfill_engine::storage::{Disk, RealDisk};

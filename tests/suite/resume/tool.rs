@@ -90,18 +90,9 @@ pub struct Result {
     errors: Vec<String>,
 }
 
-/// The iterations in the log are those from 0 on, each once.
+/// The same, with what `evaluate` says of it.
 pub fn result(path: &Path) -> Result {
-    let log = std::fs::read_to_string(path.join("log.jsonl")).unwrap();
-    let mut lines = Vec::new();
-    for (number, line) in log.lines().enumerate() {
-        let mut line: Value = serde_json::from_str(line).unwrap();
-        assert_eq!(line["iteration"], number, "a gap or a double line");
-        for measured in tenfill_engine::run::MEASURED {
-            assert!(line.as_object_mut().unwrap().remove(measured).is_some(), "{measured}");
-        }
-        lines.push(line);
-    }
+    let (model, log) = crate::common::result(path);
     let run_path = path.to_str().unwrap();
     let errors = ["train", "validation", "test"].map(|split| {
         let output = run(&["evaluate", run_path, "--on", split, "--json"]);
@@ -109,7 +100,7 @@ pub fn result(path: &Path) -> Result {
         let last: Value = serde_json::from_slice(&output.stdout).unwrap();
         format!("{} {}", last["mse"], last["mae"])
     });
-    Result { model: std::fs::read(path.join("model/model.bin")).unwrap(), log: lines, errors: errors.into() }
+    Result { model, log, errors: errors.into() }
 }
 
 /// The iteration of the newest checkpoint file.

@@ -208,8 +208,9 @@ fn bin_label(rebuilt: &Rebuilt, mode: usize, id: String) -> String {
 fn python_agrees() {
     let modules = Command::new("python3").args(["-c", "import numpy, pyarrow"]).output();
     if !modules.is_ok_and(|output| output.status.success()) {
-        eprintln!("SKIPPED: python3 with numpy and pyarrow is not here (pip install numpy pyarrow)");
-        return;
+        return crate::common::skipped(
+            "python3 with numpy and pyarrow is not here (pip install numpy pyarrow)",
+        );
     }
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/python/rebuild.py");
     for (order, extra) in CASES {

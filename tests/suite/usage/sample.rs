@@ -1,9 +1,9 @@
 //! Small data with biases, an interaction and text ids, and runs on it.
 
+pub use crate::common::{failure_of as failure, output};
 use std::collections::HashMap;
 use std::fmt::Write;
 use std::path::Path;
-use std::process::Output;
 
 /// Numbers that look random and are always the same.
 pub struct Numbers(pub u64);
@@ -75,22 +75,6 @@ pub fn complete(folder: &Path, order: usize, extra: &str) {
         "complete data.csv -o run --force --modes {modes} --value stars {bin} --rank {rank} --max-iterations 25 --no-grow {extra}"
     );
     crate::common::run(folder, line.split_whitespace());
-}
-
-/// Runs a command that must succeed; gives its standard output.
-pub fn output(folder: &Path, arguments: &[&str]) -> String {
-    let output = crate::common::tenfill(folder).args(arguments).output().unwrap();
-    assert!(output.status.success(), "{arguments:?}: {}", crate::common::stderr(&output));
-    String::from_utf8(output.stdout).unwrap()
-}
-
-/// Runs a command that must fail with one sentence; gives it.
-pub fn failure(folder: &Path, arguments: &[&str]) -> String {
-    let output: Output = crate::common::tenfill(folder).args(arguments).output().unwrap();
-    let said = crate::common::stderr(&output);
-    assert_eq!(output.status.code(), Some(1), "{arguments:?}: {said}");
-    assert_eq!(said.trim_end().lines().count(), 1, "one sentence: {said}");
-    said
 }
 
 /// Rows of CSV text, by column name.

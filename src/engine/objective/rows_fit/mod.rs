@@ -19,7 +19,7 @@
 //! covariance of its rows and the variance of the noise: nothing is left to choose. The model stays what
 //! it is, a Tucker tensor with biases; only its rows are better ones.
 
-mod row;
+mod moments;
 mod sums;
 
 use super::bias_fit::Counts;
@@ -27,10 +27,11 @@ use crate::error::Result;
 use crate::manifold::Point;
 use crate::model::{Biases, Ends};
 use crate::reduce::Exchange;
+use crate::rows::{RowPrior, RowScratch, row_posterior, triangle_len};
 use crate::stream::Stream;
 use crate::team::Team;
+use moments::Moments;
 use rayon::prelude::*;
-use row::{Moments, Prior, Room, packed, solve};
 
 /// Rows whose moments are added up together: a constant of the results, so that batches, which are made
 /// of whole chunks, do not change a bit.
@@ -47,7 +48,7 @@ struct Known {
     rank: usize,
     /// The rank, and one more where the mode has biases: the last component is the bias then.
     k: usize,
-    prior: Prior,
+    prior: RowPrior,
     /// The covariance of every row, packed; empty before the first sweep.
     covariances: Vec<f32>,
 }
@@ -70,7 +71,7 @@ impl Known {
     }
 
     fn covariance(&self, row: usize) -> Option<&[f32]> {
-        let length = packed(self.k);
+        let length = triangle_len(self.k);
         self.covariances.get(row * length..(row + 1) * length)
     }
 }
@@ -95,7 +96,7 @@ pub struct RowsFit<'a> {
 
 /// Bytes that the covariances of so many rows take, with biases.
 pub fn covariance_bytes(rows: u64, rank: usize) -> u64 {
-    rows * (packed(rank + 1) * size_of::<f32>()) as u64
+    rows * (triangle_len(rank + 1) * size_of::<f32>()) as u64
 }
 
 impl<'a> RowsFit<'a> {
@@ -196,7 +197,7 @@ impl<'a> RowsFit<'a> {
     ) -> Result<Option<usize>> {
         let Known { mode, level, rank, k, .. } = self.known[which];
         let dim = point.factors[mode].rows();
-        let (length, stride) = (packed(k), sums::width(k));
+        let (length, stride) = (triangle_len(k), sums::width(k));
         let mut covariances = std::mem::take(&mut self.known[which].covariances);
         covariances.resize(dim * length, 0.0);
         let mut total = Moments::new(k);
@@ -259,7 +260,7 @@ impl<'a> RowsFit<'a> {
 
 /// Fits a chunk of rows; those without entries become zero. `None` where a number is not finite.
 fn fit_chunk(
-    prior: &Prior,
+    prior: &RowPrior,
     noise: f64,
     sums: &[f64],
     weights: &[f64],
@@ -267,7 +268,7 @@ fn fit_chunk(
     covariances: &mut [f32],
 ) -> Option<Moments> {
     let k = prior.mean.len();
-    let (length, mut room) = (packed(k), Room::new(k));
+    let (length, mut room) = (triangle_len(k), RowScratch::new(k));
     let mut found = Moments::new(k);
     let mut covariance = vec![0.0; length];
     let rows = means.chunks_exact_mut(k).zip(covariances.chunks_exact_mut(length));
@@ -278,7 +279,7 @@ fn fit_chunk(
         }
         let (a, rest) = sums.split_at(length);
         let (b, squares) = rest.split_at(k);
-        if !solve(prior, noise, a, b, &mut room, mean, &mut covariance) {
+        if !row_posterior(prior, noise, a, b, &mut room, mean, &mut covariance) {
             return None;
         }
         found.rows += 1.0;
@@ -288,7 +289,7 @@ fn fit_chunk(
             found.mean[i] += mean[i];
             found.squares -= 2.0 * mean[i] * b[i];
             for j in 0..=i {
-                let at = packed(i) + j;
+                let at = triangle_len(i) + j;
                 let second = mean[i] * mean[j] + covariance[at];
                 found.second[at] += second;
                 found.squares += if i == j { 1.0 } else { 2.0 } * a[at] * second;
@@ -318,7 +319,7 @@ fn moments(point: &Point, biases: Option<&Biases>, counts: &Counts, mode: usize,
     found.rows = gram[(k, k)];
     for i in 0..k {
         found.mean[i] = gram[(k, i)];
-        (0..=i).for_each(|j| found.second[packed(i) + j] = gram[(i, j)]);
+        (0..=i).for_each(|j| found.second[triangle_len(i) + j] = gram[(i, j)]);
     }
     found
 }

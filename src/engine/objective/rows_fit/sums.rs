@@ -6,7 +6,6 @@
 //! first mode are fitted, sum of C (v v^T + S) C^T is made from the sum of v v^T + S, once per group;
 //! where those of the other are, z and z z^T + C^T S C are the same for the whole group.
 
-use super::row::packed;
 use super::{Known, RowsFit};
 use crate::MAX_ORDER;
 use crate::error::Result;
@@ -17,13 +16,14 @@ use crate::objective::streamed::Stored;
 use crate::objective::targets::Targets;
 use crate::objective::view::View;
 use crate::reduce::{Exchange, own_lanes};
+use crate::rows::triangle_len;
 use crate::stream::{Lane, Stream};
 use rayon::prelude::*;
 use std::ops::Range;
 
 /// The numbers of one row's sums: A packed, b, and the sum of w E(t^2).
 pub(super) fn width(k: usize) -> usize {
-    packed(k) + k + 1
+    triangle_len(k) + k + 1
 }
 
 /// The sums of some rows of the mode `known[which]`, row after row.
@@ -147,7 +147,7 @@ impl<'a> Pass<'a> {
             at: [u32::MAX; MAX_ORDER],
             c: Vec::new(),
             spare: Vec::new(),
-            square: vec![0.0; packed(r)],
+            square: vec![0.0; triangle_len(r)],
             line: vec![0.0; r],
             right: vec![0.0; r],
             along: Vec::new(),
@@ -276,16 +276,16 @@ impl<'a> Pass<'a> {
         }
         for i in 0..r {
             let x = self.line[i];
-            self.square[packed(i)..][..=i].iter_mut().zip(&self.line).for_each(|(to, z)| *to += x * z);
+            self.square[triangle_len(i)..][..=i].iter_mut().zip(&self.line).for_each(|(to, z)| *to += x * z);
         }
         let Some(covariance) = covariance else { return };
         let n = self.other.rank;
         add_congruence(covariance, n, |a, i| self.c[a * r + i], r, &mut self.spare, &mut self.square);
         if self.other.k > n {
-            for (x, c) in covariance[packed(n)..][..n].iter().zip(self.c.chunks_exact(r)) {
+            for (x, c) in covariance[triangle_len(n)..][..n].iter().zip(self.c.chunks_exact(r)) {
                 self.right.iter_mut().zip(c).for_each(|(to, c)| *to += f64::from(*x) * c);
             }
-            self.weights[0] = f64::from(covariance[packed(n) + n]);
+            self.weights[0] = f64::from(covariance[triangle_len(n) + n]);
         }
     }
 
@@ -295,15 +295,15 @@ impl<'a> Pass<'a> {
         let (r, k) = (self.own.rank, self.own.k);
         let stride = width(k);
         let to = &mut self.sums[(row - self.rows.start) * stride..][..stride];
-        let (a, rest) = to.split_at_mut(packed(k));
+        let (a, rest) = to.split_at_mut(triangle_len(k));
         let (b, squares) = rest.split_at_mut(k);
         a.iter_mut().zip(&self.square).for_each(|(to, x)| *to += w * x);
         for ((to, z), cross) in b.iter_mut().zip(&self.line).zip(&self.right) {
             *to += w * (t * z - cross);
         }
         if k > r {
-            a[packed(r)..].iter_mut().zip(&self.line).for_each(|(to, z)| *to += w * z);
-            a[packed(r) + r] += w;
+            a[triangle_len(r)..].iter_mut().zip(&self.line).for_each(|(to, z)| *to += w * z);
+            a[triangle_len(r) + r] += w;
             b[r] += w * t;
         }
         squares[0] += w * (t * t + variance + self.weights[0]);
@@ -316,14 +316,14 @@ impl<'a> Pass<'a> {
         let v = self.factors.row(self.other.level, second);
         for i in 0..n {
             let x = w * v[i];
-            self.square[packed(i)..][..=i].iter_mut().zip(v).for_each(|(to, v)| *to += x * v);
+            self.square[triangle_len(i)..][..=i].iter_mut().zip(v).for_each(|(to, v)| *to += x * v);
             self.line[i] += x;
             self.right[i] += x * t;
         }
         if let Some(covariance) = self.other.covariance(second) {
             self.square.iter_mut().zip(covariance).for_each(|(to, s)| *to += w * f64::from(*s));
             if self.other.k > n {
-                let column = &covariance[packed(n)..];
+                let column = &covariance[triangle_len(n)..];
                 self.right.iter_mut().zip(column).for_each(|(to, s)| *to -= w * f64::from(*s));
                 variance += f64::from(column[n]);
             }
@@ -344,7 +344,7 @@ impl<'a> Pass<'a> {
         let stride = width(k);
         let row = self.at[self.own.level] as usize - self.rows.start;
         let to = &mut self.sums[row * stride..][..stride];
-        let (a, rest) = to.split_at_mut(packed(k));
+        let (a, rest) = to.split_at_mut(triangle_len(k));
         let (b, squares) = rest.split_at_mut(k);
         add_congruence(&self.square, n, |j, i| self.c[i * n + j], r, &mut self.spare, a);
         let [weight, sum, square] = self.weights;
@@ -352,11 +352,11 @@ impl<'a> Pass<'a> {
             let dot = |x: &[f64]| c.iter().zip(x).map(|(c, x)| c * x).sum::<f64>();
             b[i] += dot(&self.right);
             if k > r {
-                a[packed(r) + i] += dot(&self.line);
+                a[triangle_len(r) + i] += dot(&self.line);
             }
         }
         if k > r {
-            a[packed(r) + r] += weight;
+            a[triangle_len(r) + r] += weight;
             b[r] += sum;
         }
         squares[0] += square;
@@ -381,7 +381,7 @@ fn add_congruence<T: Copy + Into<f64>>(
     }
     for a in 0..n {
         for b in 0..n {
-            let x: f64 = s[packed(a.max(b)) + a.min(b)].into();
+            let x: f64 = s[triangle_len(a.max(b)) + a.min(b)].into();
             let from = &matrix[b * r..][..r];
             product[a * r..][..r].iter_mut().zip(from).for_each(|(to, m)| *to += x * m);
         }
@@ -389,7 +389,7 @@ fn add_congruence<T: Copy + Into<f64>>(
     for (row, product) in matrix.chunks_exact(r).zip(product.chunks_exact(r)) {
         for i in 0..r {
             let x = row[i];
-            to[packed(i)..][..=i].iter_mut().zip(product).for_each(|(to, p)| *to += x * p);
+            to[triangle_len(i)..][..=i].iter_mut().zip(product).for_each(|(to, p)| *to += x * p);
         }
     }
 }

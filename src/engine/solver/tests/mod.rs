@@ -130,7 +130,7 @@ fn traces_do_not_depend_on_the_representation() {
             let rotated = point.rotated(&random_rotations(&ranks, &mut rng));
             let options = Options { step, ..Options::default() };
             let mut trace = |start: Point, geometry: Box<dyn Geometry>| {
-                let mut solver = Solver::new(geometry, options);
+                let mut solver = Solver::boxed(geometry, options);
                 let Ok(mut state) = solver.start(&mut objective, start);
                 let mut costs = vec![state.last.cost];
                 for _ in 0..5 {

@@ -1,63 +1,46 @@
-//! One row: its mean and its covariance, given what its entries add up to.
+//! A row with a normal prior: its mean and its covariance, given what its entries add up to. Used wherever
+//! a row is fitted to its own entries: in training ([`rows_fit`](crate::objective::rows_fit)) and for new ids
+//! ([`fold_rows`](crate::answer::fold_rows)).
 
-use crate::rows::Square;
+use super::Square;
 
 /// How many numbers a symmetric matrix of k rows has: its lower triangle, row after row.
-pub(super) fn packed(k: usize) -> usize {
+pub(crate) fn triangle_len(k: usize) -> usize {
     k * (k + 1) / 2
 }
 
 /// What rows of a mode (with their biases, as the last component) look like before their entries are
 /// seen: normal with this mean and covariance.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Prior {
-    pub(super) mean: Vec<f64>,
+pub(crate) struct RowPrior {
+    pub(crate) mean: Vec<f64>,
     /// L with L L^T the covariance, row-major. A direction in which rows do not differ is zero in it,
     /// and stays so.
-    pub(super) root: Vec<f64>,
+    pub(crate) root: Vec<f64>,
 }
 
-/// Sums over rows that a prior and the noise come from.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) struct Moments {
-    pub(super) rows: f64,
-    pub(super) weight: f64,
-    /// Of w E(e^2), e the residual.
-    pub(super) squares: f64,
-    pub(super) mean: Vec<f64>,
-    /// Of E(x x^T), packed.
-    pub(super) second: Vec<f64>,
-}
-
-impl Moments {
-    pub(super) fn new(k: usize) -> Self {
-        Moments { rows: 0.0, weight: 0.0, squares: 0.0, mean: vec![0.0; k], second: vec![0.0; packed(k)] }
-    }
-
-    pub(super) fn add(&mut self, other: &Moments) {
-        self.rows += other.rows;
-        self.weight += other.weight;
-        self.squares += other.squares;
-        self.mean.iter_mut().zip(&other.mean).for_each(|(to, from)| *to += from);
-        self.second.iter_mut().zip(&other.second).for_each(|(to, from)| *to += from);
-    }
-
-    /// The normal distribution that has them; `None` where a number is not finite.
-    pub(super) fn prior(&self) -> Option<Prior> {
-        let k = self.mean.len();
-        let mean: Vec<f64> = self.mean.iter().map(|sum| sum / self.rows.max(1.0)).collect();
-        let covariance = Square::from_fn(k, |i, j| {
-            let (i, j) = (i.max(j), i.min(j));
-            self.second[packed(i) + j] / self.rows.max(1.0) - mean[i] * mean[j]
-        });
+impl RowPrior {
+    /// The normal distribution with this mean and covariance; `None` where a number is not finite. What
+    /// rounding has made negative of a variance is zero.
+    pub(crate) fn new(mean: Vec<f64>, covariance: &Square) -> Option<Self> {
         let (values, vectors) = covariance.symmetric_eigen()?;
-        let root = Square::from_fn(k, |i, j| vectors[(i, j)] * values[j].max(0.0).sqrt());
-        Some(Prior { mean, root: root.as_slice().to_vec() })
+        let root = |i: usize, j: usize| vectors[(i, j)] * values[j].max(0.0).sqrt();
+        Some(RowPrior { root: Square::from_fn(mean.len(), root).as_slice().to_vec(), mean })
+    }
+
+    /// The trace of C A, C being the covariance and A given by its triangle: how much entries say, beside
+    /// the noise.
+    pub(crate) fn told_by(&self, a: &[f64]) -> f64 {
+        let k = self.mean.len();
+        let at = |i: usize, j: usize| a[triangle_len(i.max(j)) + i.min(j)];
+        let rows = || self.root.chunks_exact(k).enumerate();
+        let product = |x: &[f64], y: &[f64]| x.iter().zip(y).map(|(x, y)| x * y).sum::<f64>();
+        rows().map(|(i, x)| rows().map(|(j, y)| product(x, y) * at(i, j)).sum::<f64>()).sum()
     }
 }
 
 /// Room for one row's algebra.
-pub(super) struct Room {
+pub(crate) struct RowScratch {
     /// A L, then the triangle of I + L^T A L / s, then W = R^-1 L^T.
     product: Vec<f64>,
     triangle: Vec<f64>,
@@ -66,10 +49,10 @@ pub(super) struct Room {
     along: Vec<f64>,
 }
 
-impl Room {
-    pub(super) fn new(k: usize) -> Self {
+impl RowScratch {
+    pub(crate) fn new(k: usize) -> Self {
         let (square, line) = (vec![0.0; k * k], vec![0.0; k]);
-        Room {
+        RowScratch {
             product: square.clone(),
             triangle: square.clone(),
             half: square,
@@ -86,18 +69,18 @@ impl Room {
 /// mean = m + S (b - A m) / noise.
 ///
 /// `false`, and nothing set, where a number is not finite.
-pub(super) fn solve(
-    prior: &Prior,
+pub(crate) fn row_posterior(
+    prior: &RowPrior,
     noise: f64,
     a: &[f64],
     b: &[f64],
-    room: &mut Room,
+    scratch: &mut RowScratch,
     mean: &mut [f64],
     covariance: &mut [f64],
 ) -> bool {
     let k = mean.len();
-    let at = |i: usize, j: usize| a[packed(i.max(j)) + i.min(j)];
-    let Room { product, triangle, half, right, along } = room;
+    let at = |i: usize, j: usize| a[triangle_len(i.max(j)) + i.min(j)];
+    let RowScratch { product, triangle, half, right, along } = scratch;
     for i in 0..k {
         let to = &mut product[i * k..][..k];
         to.fill(0.0);
@@ -138,7 +121,7 @@ pub(super) fn solve(
         mean.iter_mut().zip(w).for_each(|(to, w)| *to += w * along);
         for i in 0..k {
             let x = w[i];
-            covariance[packed(i)..][..=i].iter_mut().zip(w).for_each(|(to, w)| *to += x * w);
+            covariance[triangle_len(i)..][..=i].iter_mut().zip(w).for_each(|(to, w)| *to += x * w);
         }
     }
     mean.iter().chain(covariance.iter()).all(|x| x.is_finite())
@@ -170,32 +153,56 @@ mod tests {
     #[test]
     fn a_row_is_what_bayes_says() {
         // Two components of variance 4 and 1, means 1 and -1, entries that see one component each.
-        let prior = Prior { mean: vec![1.0, -1.0], root: vec![2.0, 0.0, 0.0, 1.0] };
+        let prior = RowPrior { mean: vec![1.0, -1.0], root: vec![2.0, 0.0, 0.0, 1.0] };
         let (mut mean, mut covariance) = (vec![0.0; 2], vec![0.0; 3]);
-        let mut room = Room::new(2);
+        let mut scratch = RowScratch::new(2);
         // Six entries of the first component that add up to 18, none of the second.
-        assert!(solve(&prior, 2.0, &[6.0, 0.0, 0.0], &[18.0, 0.0], &mut room, &mut mean, &mut covariance));
+        assert!(row_posterior(
+            &prior,
+            2.0,
+            &[6.0, 0.0, 0.0],
+            &[18.0, 0.0],
+            &mut scratch,
+            &mut mean,
+            &mut covariance
+        ));
         let precision = 6.0 / 2.0 + 1.0 / 4.0;
         assert!((mean[0] - (18.0 / 2.0 + 1.0 / 4.0) / precision).abs() < 1e-14 && mean[1] == -1.0);
         assert!((covariance[0] - 1.0 / precision).abs() < 1e-14);
         assert!(covariance[1].abs() < 1e-15 && (covariance[2] - 1.0).abs() < 1e-14);
         // A direction in which rows do not differ stays at its mean, whatever entries say.
-        let flat = Prior { mean: vec![1.0, -1.0], root: vec![2.0, 0.0, 0.0, 0.0] };
-        assert!(solve(&flat, 2.0, &[6.0, 1.0, 5.0], &[18.0, 9.0], &mut room, &mut mean, &mut covariance));
+        let flat = RowPrior { mean: vec![1.0, -1.0], root: vec![2.0, 0.0, 0.0, 0.0] };
+        assert!(row_posterior(
+            &flat,
+            2.0,
+            &[6.0, 1.0, 5.0],
+            &[18.0, 9.0],
+            &mut scratch,
+            &mut mean,
+            &mut covariance
+        ));
         assert!(mean[1] == -1.0 && covariance[2] == 0.0);
-        assert!(!solve(&flat, 2.0, &[f64::NAN; 3], &[1.0; 2], &mut room, &mut mean, &mut covariance));
+        assert!(!row_posterior(
+            &flat,
+            2.0,
+            &[f64::NAN; 3],
+            &[1.0; 2],
+            &mut scratch,
+            &mut mean,
+            &mut covariance
+        ));
     }
 
     #[test]
     fn a_full_row_solves_its_normal_equations() {
         let root = vec![1.0, 0.0, 0.0, 0.5, 0.8, 0.0, -0.2, 0.3, 0.6];
-        let prior = Prior { mean: vec![0.1, 0.2, 0.3], root: root.clone() };
+        let prior = RowPrior { mean: vec![0.1, 0.2, 0.3], root: root.clone() };
         let a = [4.0, 1.0, 3.0, 0.5, -0.7, 2.0];
         let (b, noise) = ([1.0, -2.0, 0.5], 0.7);
         let (mut mean, mut covariance) = (vec![0.0; 3], vec![0.0; 6]);
-        assert!(solve(&prior, noise, &a, &b, &mut Room::new(3), &mut mean, &mut covariance));
+        assert!(row_posterior(&prior, noise, &a, &b, &mut RowScratch::new(3), &mut mean, &mut covariance));
         // S (A / noise + C^-1) = I, checked without an inverse: S A C / noise + S = C.
-        let full = |packed_: &[f64], i: usize, j: usize| packed_[packed(i.max(j)) + i.min(j)];
+        let full = |triangle: &[f64], i: usize, j: usize| triangle[triangle_len(i.max(j)) + i.min(j)];
         let c = |i: usize, j: usize| (0..3).map(|n| root[i * 3 + n] * root[j * 3 + n]).sum::<f64>();
         for i in 0..3 {
             for j in 0..3 {
