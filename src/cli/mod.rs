@@ -189,9 +189,9 @@ pub fn main() -> ExitCode {
 /// Says what went wrong. An error that all processes know is told by the first of them; one that only
 /// this process knows ends the others, who would wait for it for ever.
 fn fail(error: &Error, team: Team) -> ExitCode {
-    let known = team.is_alone() || matches!(error, Error::Rank(_) | Error::Interrupted);
+    let known = team.is_alone() || matches!(error, Error::Process(_) | Error::Interrupted);
     if !known {
-        tell(format_args!("tenfill: rank {} on {}: {error}", team.rank(), team.host()));
+        tell(format_args!("tenfill: process {} on {}: {error}", team.process(), team.host()));
         team.abort(1);
     }
     if team.is_first() {

@@ -85,7 +85,7 @@ pub enum Error {
     },
     /// One of several processes has failed; all of them know it, with its number and host.
     #[error("{0}")]
-    Rank(String),
+    Process(String),
     /// Somebody pressed Ctrl-C, or the system asked us to end.
     #[error("interrupted")]
     Interrupted,

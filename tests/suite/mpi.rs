@@ -176,7 +176,7 @@ fn parts_on_hosts_of_their_own() {
     let away: PathBuf = place.join("part-1");
     std::fs::rename(place.join("parts/part-1"), &away).unwrap();
     let told = fail(&mut mpirun(place, 2, &format!("complete parts {arguments} -o none")));
-    assert!(told.contains("rank 1 on ") && told.contains("part-1"), "{told}");
+    assert!(told.contains("process 1 on ") && told.contains("part-1"), "{told}");
     assert!(!place.join("none").exists());
     // Likewise where a single file of it is missing.
     std::fs::rename(&away, place.join("parts/part-1")).unwrap();
@@ -184,13 +184,13 @@ fn parts_on_hosts_of_their_own() {
     let last = place.join("parts/part-1/train").join(shards.last().unwrap());
     std::fs::rename(&last, place.join("shard")).unwrap();
     let told = fail(&mut mpirun(place, 2, &format!("complete parts {arguments} -o none")));
-    assert!(told.contains("rank 1 on ") && told.contains(shards.last().unwrap().as_str()), "{told}");
+    assert!(told.contains("process 1 on ") && told.contains(shards.last().unwrap().as_str()), "{told}");
     // And where one is damaged.
     let mut bytes = std::fs::read(place.join("shard")).unwrap();
     bytes[300] ^= 1;
     std::fs::write(&last, bytes).unwrap();
     let told = fail(&mut mpirun(place, 2, &format!("complete parts {arguments} -o none")));
-    assert!(told.contains("rank 1 on ") && told.contains("is damaged"), "{told}");
+    assert!(told.contains("process 1 on ") && told.contains("is damaged"), "{told}");
     assert!(!place.join("none").exists());
 }
 

@@ -14,7 +14,7 @@ use tenfill_engine::team::Team;
 
 fn limits(team: Team) -> Limits {
     let every = Every { iterations: 3, ..Every::default() };
-    Limits { memory: 1 << 30, threads: 1 + team.rank() % 2, every, team }
+    Limits { memory: 1 << 30, threads: 1 + team.process() % 2, every, team }
 }
 
 /// Does something as every member of a team; the run of the first is on disk.

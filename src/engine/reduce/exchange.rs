@@ -67,7 +67,7 @@ impl Exchange {
     /// Brings the rows of a level that this process reads, out of those that each owns, into `all`.
     pub fn gather(&self, level: usize, own: &Rows, all: &mut Rows) {
         let (team, level) = (self.team, &self.levels[level]);
-        let (rank, me) = (own.rank(), team.rank());
+        let (rank, me) = (own.rank(), team.process());
         let mine = own.own();
         for run in level.touched.within(mine.clone()) {
             let from = &own.as_slice()[(run.start - mine.start) * rank..(run.end - mine.start) * rank];
@@ -109,7 +109,7 @@ impl Exchange {
     /// touch it and those between them; the last sends it to its owner.
     pub(super) fn sum(&self, level: usize, sums: &[GradientSums], to: &mut Rows) {
         let (team, number, level) = (self.team, level, &self.levels[level]);
-        let (rank, me) = (to.rank(), team.rank());
+        let (rank, me) = (to.rank(), team.process());
         let mine = to.own();
         to.fill(0.0);
         let mut coming = Vec::new();
@@ -163,7 +163,7 @@ impl Exchange {
     /// Words that this process sends in a gradient pass of the given ranks: rows of the model, running
     /// sums and complete ones.
     pub fn words_sent(&self, ranks: &[usize]) -> u64 {
-        let me = self.team.rank();
+        let me = self.team.process();
         let of = |(level, &rank): (&Level, &usize)| {
             let all = 0..level.rows;
             let mine = self.team.own_rows(level.rows);
@@ -209,7 +209,7 @@ fn touched(stream: &Stream, dims: &[usize]) -> Result<Vec<Bits>> {
 
 impl Level {
     fn new(team: Team, touched: Bits, rows: usize) -> Self {
-        let (me, size) = (team.rank(), team.size());
+        let (me, size) = (team.process(), team.size());
         let block = |rank: usize| {
             let rows = team.rows_of(rank, rows);
             // Blocks begin at whole words.

@@ -53,7 +53,7 @@ pub fn map_lanes<T: Travels + Clone>(
     }
     let (width, lanes) = (empty.words().len(), stream.all_lanes().len());
     let mut words = vec![0; width * lanes];
-    let first = team.lanes_of(team.rank(), lanes).start;
+    let first = team.lanes_of(team.process(), lanes).start;
     for (position, lane) in own.iter().enumerate() {
         words[(first + position) * width..][..width].copy_from_slice(&lane.words());
     }

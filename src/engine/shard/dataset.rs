@@ -120,7 +120,7 @@ impl Dataset {
     pub(crate) fn expects(&self, record: &ShardRecord, team: Team) -> bool {
         let parts = self.manifest.part.as_ref().map_or(&[][..], |part| &part.shards);
         let start = |rank: usize| rank * parts.len() / team.size();
-        let own = start(team.rank())..start(team.rank() + 1).max(start(team.rank()) + 1);
+        let own = start(team.process())..start(team.process() + 1).max(start(team.process()) + 1);
         parts.get(own).is_none_or(|own| own.iter().any(|files| files.contains(&record.file)))
     }
 

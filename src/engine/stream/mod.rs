@@ -111,7 +111,7 @@ impl Stream {
             .flat_map(|(shard, table)| (0..table.len()).map(move |number| (shard, number)))
             .collect();
         let lanes = divide(&tables, &blocks, share.lanes.max(1));
-        let own = team.lanes_of(team.rank(), lanes.len());
+        let own = team.lanes_of(team.process(), lanes.len());
         let needed = |shard: usize| {
             let own = &lanes[own.clone()];
             own.iter().any(|lane| blocks[lane.blocks.clone()].iter().any(|block| block.0 == shard))

@@ -40,13 +40,13 @@ impl Default for Team {
 
 impl PartialEq for Team {
     fn eq(&self, other: &Self) -> bool {
-        (self.rank(), self.size()) == (other.rank(), other.size())
+        (self.process(), self.size()) == (other.process(), other.size())
     }
 }
 
 impl fmt::Debug for Team {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Team({} of {})", self.rank(), self.size())
+        write!(f, "Team({} of {})", self.process(), self.size())
     }
 }
 
@@ -59,10 +59,10 @@ fn is_one_of_several() -> bool {
     SIZES.iter().filter_map(size).any(|size| size > 1)
 }
 
-/// The lanes of `lanes` that process `rank` of `size` goes through. Twice as many processes split every
+/// The lanes of `lanes` that process `process` of `size` goes through. Twice as many processes split every
 /// range in two, so that what one host holds is also enough for several processes on it.
-pub(crate) fn lanes_of(rank: usize, size: usize, lanes: usize) -> Range<usize> {
-    rank * lanes / size..(rank + 1) * lanes / size
+pub(crate) fn lanes_of(process: usize, size: usize, lanes: usize) -> Range<usize> {
+    process * lanes / size..(process + 1) * lanes / size
 }
 
 impl Team {
@@ -96,7 +96,7 @@ impl Team {
     /// says, or there is no launcher.
     pub fn speaks() -> bool {
         let ranks = ["OMPI_COMM_WORLD_RANK", "PMI_RANK", "MV2_COMM_WORLD_RANK", "SLURM_PROCID"];
-        ranks.iter().find_map(|name| std::env::var(name).ok()).is_none_or(|rank| rank == "0")
+        ranks.iter().find_map(|name| std::env::var(name).ok()).is_none_or(|process| process == "0")
     }
 
     /// As many members as asked for, each for a thread of this process: for tests.
@@ -105,8 +105,8 @@ impl Team {
     }
 
     /// The number of this process.
-    pub fn rank(self) -> usize {
-        self.0.rank()
+    pub fn process(self) -> usize {
+        self.0.process()
     }
 
     /// How many there are.
@@ -121,7 +121,7 @@ impl Team {
 
     /// Whether this is the process that writes.
     pub fn is_first(self) -> bool {
-        self.rank() == 0
+        self.process() == 0
     }
 
     /// The machine that this process runs on.
@@ -151,7 +151,7 @@ impl Team {
         let own = crate::usage::processor_kind();
         let first = self.told_by_first(|| Ok(own.clone()))?;
         let what = format!(
-            "this is a processor of another kind ({own}) than that of rank 0 ({first}), which rounds differently: \
+            "this is a processor of another kind ({own}) than that of process 0 ({first}), which rounds differently: \
              choose hosts of one kind (Slurm: --constraint)"
         );
         self.agree(if own == first { Ok(()) } else { Err(Error::request(what)) })
@@ -173,15 +173,15 @@ impl Team {
     }
 
     /// The rows that a process owns of a mode of `rows`: whole chunks, about as many each.
-    pub fn rows_of(self, rank: usize, rows: usize) -> Range<usize> {
+    pub fn rows_of(self, process: usize, rows: usize) -> Range<usize> {
         let chunks = rows.div_ceil(CHUNK_ROWS);
-        let start = |rank: usize| (rank * chunks / self.size() * CHUNK_ROWS).min(rows);
-        start(rank)..start(rank + 1)
+        let start = |process: usize| (process * chunks / self.size() * CHUNK_ROWS).min(rows);
+        start(process)..start(process + 1)
     }
 
     /// The rows that this process owns of a mode of `rows`.
     pub fn own_rows(self, rows: usize) -> Range<usize> {
-        self.rows_of(self.rank(), rows)
+        self.rows_of(self.process(), rows)
     }
 
     /// Who owns a row of a mode of `rows`.
@@ -189,12 +189,12 @@ impl Team {
         let chunks = rows.div_ceil(CHUNK_ROWS);
         // The last process whose rows begin at or before this one.
         let guess = (row / CHUNK_ROWS * self.size()).checked_div(chunks).unwrap_or(0);
-        (guess..self.size()).find(|&rank| self.rows_of(rank, rows).contains(&row)).unwrap_or(0)
+        (guess..self.size()).find(|&process| self.rows_of(process, rows).contains(&row)).unwrap_or(0)
     }
 
     /// The lanes of `lanes` that a process goes through.
-    pub fn lanes_of(self, rank: usize, lanes: usize) -> Range<usize> {
-        lanes_of(rank, self.size(), lanes)
+    pub fn lanes_of(self, process: usize, lanes: usize) -> Range<usize> {
+        lanes_of(process, self.size(), lanes)
     }
 
     /// Goes on only if all processes can: otherwise all of them get the error of the first that
@@ -203,33 +203,33 @@ impl Team {
         if self.is_alone() {
             return result;
         }
-        let mut failed = [if result.is_err() { self.rank() as u64 } else { u64::MAX }];
+        let mut failed = [if result.is_err() { self.process() as u64 } else { u64::MAX }];
         self.combine(&mut failed, Combine::Min);
         let [first] = failed;
         if first == u64::MAX {
             return result;
         }
         let first = first as usize;
-        let text = match (&result, self.rank() == first) {
+        let text = match (&result, self.process() == first) {
             (Err(Error::Interrupted), true) => String::new(),
-            (Err(Error::Rank(told)), true) => told.clone(),
-            (Err(error), true) => format!("rank {first} on {}: {error}", self.host()),
+            (Err(Error::Process(told)), true) => told.clone(),
+            (Err(error), true) => format!("process {first} on {}: {error}", self.host()),
             _ => String::new(),
         };
         let text = self.text_of(first, text);
-        Err(if text.is_empty() { Error::Interrupted } else { Error::Rank(text) })
+        Err(if text.is_empty() { Error::Interrupted } else { Error::Process(text) })
     }
 
     /// A text that one process has, for all.
-    fn text_of(self, rank: usize, text: String) -> String {
+    fn text_of(self, process: usize, text: String) -> String {
         let mut length = [text.len() as u64];
-        self.0.broadcast(rank, &mut length);
+        self.0.broadcast(process, &mut length);
         let mut words = vec![0; (length[0] as usize).div_ceil(8)];
         let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut words);
-        if self.rank() == rank {
+        if self.process() == process {
             bytes[..text.len()].copy_from_slice(text.as_bytes());
         }
-        self.0.broadcast(rank, &mut words);
+        self.0.broadcast(process, &mut words);
         let bytes: &[u8] = bytemuck::cast_slice(&words);
         String::from_utf8_lossy(&bytes[..length[0] as usize]).into_owned()
     }
@@ -258,7 +258,7 @@ impl Team {
             return words.to_vec();
         }
         let mut all = vec![0; words.len() * self.size()];
-        all[self.rank() * words.len()..][..words.len()].copy_from_slice(words);
+        all[self.process() * words.len()..][..words.len()].copy_from_slice(words);
         self.combine(&mut all, Combine::Or);
         all
     }
@@ -270,13 +270,13 @@ impl Team {
         total.fill(0.0);
         let last = self.size() - 1;
         for (number, part) in total.chunks_mut(PIECE).enumerate() {
-            if self.rank() > 0 {
-                let words = self.receive(self.rank() - 1, Kind::Running, part.len());
+            if self.process() > 0 {
+                let words = self.receive(self.process() - 1, Kind::Running, part.len());
                 part.copy_from_slice(bytemuck::cast_slice(&words));
             }
             add(number * PIECE, part);
-            if self.rank() < last {
-                self.send(self.rank() + 1, Kind::Running, bytemuck::cast_slice(part).to_vec());
+            if self.process() < last {
+                self.send(self.process() + 1, Kind::Running, bytemuck::cast_slice(part).to_vec());
                 self.0.settle(AHEAD);
             }
         }
@@ -290,8 +290,8 @@ impl Team {
         if self.is_alone() {
             return add(total);
         }
-        let owns = |rank: &usize| !self.rows_of(*rank, rows).is_empty();
-        let me = self.rank();
+        let owns = |process: &usize| !self.rows_of(*process, rows).is_empty();
+        let me = self.process();
         if owns(&me) {
             if let Some(before) = (0..me).rev().find(owns) {
                 let words = self.receive(before, Kind::Running, total.len());
@@ -352,10 +352,10 @@ mod tests {
     fn rows_and_lanes_are_divided_among_all() {
         for team in Team::of_threads(3).into_iter().chain(Team::of_threads(7)) {
             for rows in [1, 4096, 4097, 50_000, 123_456] {
-                let parts: Vec<_> = (0..team.size()).map(|rank| team.rows_of(rank, rows)).collect();
+                let parts: Vec<_> = (0..team.size()).map(|process| team.rows_of(process, rows)).collect();
                 assert_eq!(parts.iter().map(Range::len).sum::<usize>(), rows);
-                for (rank, part) in parts.iter().enumerate() {
-                    part.clone().step_by(1000).for_each(|row| assert_eq!(team.owner(row, rows), rank));
+                for (process, part) in parts.iter().enumerate() {
+                    part.clone().step_by(1000).for_each(|row| assert_eq!(team.owner(row, rows), process));
                 }
                 assert_eq!(parts[0].start, 0);
                 assert!(parts.windows(2).all(|pair| pair[0].end == pair[1].start));
@@ -371,14 +371,14 @@ mod tests {
 
     #[test]
     fn a_chain_is_the_sum_in_order() {
-        let part = |rank: usize, n: usize| ((rank * 7 + n) as f64 * 0.37).sin();
+        let part = |process: usize, n: usize| ((process * 7 + n) as f64 * 0.37).sin();
         for size in [1, 2, 3, 5] {
             let plain: Vec<f64> =
-                (0..70_000).map(|n| (0..size).fold(0.0, |sum, rank| sum + part(rank, n))).collect();
+                (0..70_000).map(|n| (0..size).fold(0.0, |sum, process| sum + part(process, n))).collect();
             let sums = together(size, |team| {
                 let mut total = vec![1.0; 70_000];
                 team.chain(&mut total, |offset, to| {
-                    to.iter_mut().enumerate().for_each(|(n, x)| *x += part(team.rank(), offset + n));
+                    to.iter_mut().enumerate().for_each(|(n, x)| *x += part(team.process(), offset + n));
                 });
                 total
             });
@@ -389,13 +389,13 @@ mod tests {
     #[test]
     fn all_get_the_first_error() {
         let told = together(4, |team| {
-            let own = if team.rank() % 2 == 1 { Err(Error::request("the disk is full")) } else { Ok(()) };
+            let own = if team.process() % 2 == 1 { Err(Error::request("the disk is full")) } else { Ok(()) };
             let error = team.agree(own).unwrap_err();
             // Agreeing on it again does not change it.
             team.agree::<()>(Err(error)).unwrap_err().to_string()
         });
-        assert!(told.iter().all(|told| told == "rank 1 on thread: the disk is full"), "{told:?}");
-        assert!(together(3, |team| team.agree(Ok(team.rank())).unwrap()) == [0, 1, 2]);
+        assert!(told.iter().all(|told| told == "process 1 on thread: the disk is full"), "{told:?}");
+        assert!(together(3, |team| team.agree(Ok(team.process())).unwrap()) == [0, 1, 2]);
         let told = together(3, |team| team.told_by_first(|| Ok("so be it".into())).unwrap());
         assert_eq!(told, ["so be it"; 3]);
     }

@@ -12,7 +12,7 @@ const MOST_WORDS: usize = 1 << 24;
 
 /// All processes of the job.
 pub(super) struct World {
-    rank: usize,
+    process: usize,
     size: usize,
     host: String,
     /// Every call of MPI is made with this locked: one thread at a time, as was asked for at the start.
@@ -49,11 +49,11 @@ impl World {
         }
         use mpi::traits::Communicator;
         let world = universe.world();
-        let (rank, size) = (world.rank() as usize, world.size() as usize);
+        let (process, size) = (world.rank() as usize, world.size() as usize);
         // `finish` ends MPI, on the way out of the program and not where this goes out of scope.
         std::mem::forget(universe);
         let host = mpi::environment::processor_name().unwrap_or_else(|_| "an unknown host".into());
-        Ok(World { rank, size, host, state: Mutex::default() })
+        Ok(World { process, size, host, state: Mutex::default() })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -95,8 +95,8 @@ impl Message {
 }
 
 impl Transport for World {
-    fn rank(&self) -> usize {
-        self.rank
+    fn process(&self) -> usize {
+        self.process
     }
 
     fn size(&self) -> usize {

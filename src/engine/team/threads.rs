@@ -18,7 +18,7 @@ struct Post {
 
 /// One of several threads that take themselves for processes.
 pub(super) struct Threads {
-    rank: usize,
+    process: usize,
     size: usize,
     post: Arc<Post>,
     expected: Mutex<Vec<(usize, Kind, usize)>>,
@@ -31,33 +31,33 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Threads {
     pub(super) fn new(size: usize) -> Vec<Self> {
         let post = Arc::new(Post::default());
-        let one = |rank| Threads { rank, size, post: Arc::clone(&post), expected: Mutex::default() };
+        let one = |process| Threads { process, size, post: Arc::clone(&post), expected: Mutex::default() };
         (0..size).map(one).collect()
     }
 
     fn put(&self, to: usize, kind: u8, words: Vec<u64>) {
-        lock(&self.post.boxes).entry((self.rank, to, kind)).or_default().push_back(words);
+        lock(&self.post.boxes).entry((self.process, to, kind)).or_default().push_back(words);
         self.post.arrived.notify_all();
     }
 
     fn get(&self, from: usize, kind: u8) -> Vec<u64> {
         let mut boxes = lock(&self.post.boxes);
         loop {
-            let way = (from, self.rank, kind);
+            let way = (from, self.process, kind);
             if let Some(words) = boxes.get_mut(&way).and_then(VecDeque::pop_front) {
                 return words;
             }
             let waited = self.post.arrived.wait_timeout(boxes, Duration::from_secs(60));
             let (again, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
-            assert!(!timeout.timed_out(), "process {} waits for {way:?} in vain", self.rank);
+            assert!(!timeout.timed_out(), "process {} waits for {way:?} in vain", self.process);
             boxes = again;
         }
     }
 }
 
 impl Transport for Threads {
-    fn rank(&self) -> usize {
-        self.rank
+    fn process(&self) -> usize {
+        self.process
     }
 
     fn size(&self) -> usize {
@@ -83,12 +83,12 @@ impl Transport for Threads {
     fn take(&self, expected: Expected) -> Vec<u64> {
         let (from, kind, length) = lock(&self.expected)[expected.0 as usize];
         let words = self.get(from, kind as u8);
-        assert_eq!(words.len(), length, "a message {kind:?} from {from} to {}", self.rank);
+        assert_eq!(words.len(), length, "a message {kind:?} from {from} to {}", self.process);
         words
     }
 
     fn broadcast(&self, root: usize, words: &mut [u64]) {
-        if self.rank == root {
+        if self.process == root {
             (0..self.size).filter(|&to| to != root).for_each(|to| self.put(to, COLLECTIVE, words.to_vec()));
         } else {
             words.copy_from_slice(&self.get(root, COLLECTIVE));
@@ -96,7 +96,7 @@ impl Transport for Threads {
     }
 
     fn combine(&self, words: &mut [u64], how: Combine) {
-        if self.rank == 0 {
+        if self.process == 0 {
             for from in 1..self.size {
                 for (own, other) in words.iter_mut().zip(self.get(from, COLLECTIVE)) {
                     *own = match how {
@@ -114,7 +114,7 @@ impl Transport for Threads {
 
     fn sum_in_any_order(&self, numbers: &mut [f64]) {
         let words: &mut [u64] = bytemuck::cast_slice_mut(numbers);
-        if self.rank == 0 {
+        if self.process == 0 {
             for from in 1..self.size {
                 for (own, other) in words.iter_mut().zip(self.get(from, COLLECTIVE)) {
                     *own = (f64::from_bits(*own) + f64::from_bits(other)).to_bits();
@@ -127,7 +127,7 @@ impl Transport for Threads {
     }
 
     fn abort(&self, code: i32) -> ! {
-        panic!("process {} ends all with code {code}", self.rank)
+        panic!("process {} ends all with code {code}", self.process)
     }
 
     fn finish(&self) {}

@@ -37,7 +37,7 @@ pub(crate) struct Expected(pub(super) u64);
 /// their bits. Whoever waits for a process that has died is ended by the launcher.
 pub(crate) trait Transport: Send + Sync {
     /// The number of this process.
-    fn rank(&self) -> usize;
+    fn process(&self) -> usize;
     /// How many there are.
     fn size(&self) -> usize;
     /// The machine that this process runs on.
@@ -67,7 +67,7 @@ pub(crate) trait Transport: Send + Sync {
 pub(super) struct Alone;
 
 impl Transport for Alone {
-    fn rank(&self) -> usize {
+    fn process(&self) -> usize {
         0
     }
     fn size(&self) -> usize {
