@@ -3,4 +3,4 @@
 set -eu
 cd "$(dirname "$0")/.."
 TENFILL_KILL_ROUNDS=${1:-200} TENFILL_KILL_SEED=${2:-1} \
-    cargo test --release --test kill -- --nocapture --test-threads 1
+    cargo test --release --test suite kill:: -- --nocapture --test-threads 1

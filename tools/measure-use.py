@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Measures what a completed run is used for; every figure of the README's section comes from here.
+"""Measures what a completed run is used for; every figure of docs/figures.md's section comes from here.
 
     tools/measure-use.py fold-in      users held back and folded in, beside a model trained with them
     tools/measure-use.py recommend    the ten best of 10681 items for each of 71567 users
