@@ -58,12 +58,13 @@ pub struct Completion<'a> {
 impl<'a> Completion<'a> {
     /// With the defaults of the command line: validation finds the ranks.
     pub fn new(dataset: &'a Dataset) -> Self {
-        let rank = auto_rank(dataset.0.manifest());
+        let mut config = Config::new(&dataset.0, auto_rank(dataset.0.manifest()));
+        config.solver.patience = 10;
         Completion {
             dataset,
             rank: None,
             plain: false,
-            config: Config::new(&dataset.0, rank),
+            config,
             limits: Limits::default(),
             force: false,
             stop: None,

@@ -12,7 +12,7 @@ use tenfill_engine::storage::RealDisk;
 /// Write a run's model as files that other programs read
 ///
 /// For every mode a table of ids, whether each is known, biases and factor columns; the core; and
-/// model.json with all else that a prediction needs. The README rebuilds a prediction from them with
+/// model.json with all else that a prediction needs. docs/guide.md rebuilds a prediction from them with
 /// pandas, polars and numpy.
 #[derive(clap::Args)]
 #[command(after_help = "\

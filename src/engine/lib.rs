@@ -3,58 +3,40 @@
 //! Riemannian preconditioned conjugate gradients (Kasai and Mishra), streaming the entries from
 //! disk within a fixed memory budget.
 //!
-//! # From a program
+//! This crate is what is inside. Programs use the crate `tenfill`, whose interface is small and kept; what
+//! is public here may change from version to version.
 //!
-//! ```
-//! use tenfill_engine::convert::{ConvertOptions, convert};
-//! use tenfill_engine::run::{Config, Limits, RunDirectory, complete};
-//! use tenfill_engine::storage::RealDisk;
-//! use tenfill_engine::{Control, Dataset, Model};
+//! # The folders are layers
 //!
-//! # fn main() -> tenfill_engine::Result<()> {
-//! # let folder = tempfile::tempdir().unwrap();
-//! # let (csv, data, run) = (folder.path().join("r.csv"), folder.path().join("d"), folder.path().join("run"));
-//! # let rows: Vec<String> = (0..400).map(|n| format!("u{},m{},{}", n % 20, n / 20, 1 + n * 7 % 5)).collect();
-//! # std::fs::write(&csv, format!("user,movie,rating\n{}\n", rows.join("\n"))).unwrap();
-//! let control = Control::default();
-//! convert(&ConvertOptions::new(vec![csv], &data), &control)?;
-//! let dataset = Dataset::open(&data)?;
-//! let mut config = Config::new(&dataset, vec![2, 2]);
-//! config.solver.max_iterations = 20;
-//! let directory = RunDirectory::create(&RealDisk, &run, false)?;
-//! let outcome = complete(&directory, &dataset, &config, &Limits::default(), &control)?;
-//! println!("test MSE {:?}, stopped by {}", outcome.test_mse, outcome.stopped_by);
-//! let model = Model::read(&run)?;
-//! println!("entry (0, 0) is about {}", model.predict(&[Some(0), Some(0)]).value);
-//! # Ok(())
-//! # }
-//! ```
-//!
-//! # The folders are the way of the data
+//! Each knows only what stands above it in this list; a test keeps it so.
 //!
 //! | folder | question |
 //! |---|---|
+//! | [`units`], [`usage`] | how are sizes and times written? what does the process use? |
+//! | [`error`] | what does a user read when something goes wrong? |
+//! | [`storage`] | how is a file written so that it is whole or absent, and provably ours? |
+//! | [`budget`], [`control`] | who may take how much memory? progress out, Ctrl-C in |
+//! | [`team`] | which processes work on a run together, and what do they agree on? |
+//! | [`rows`] | what is a factor, also where processes divide its rows? |
 //! | [`ingest`] | what does a line of the file say? |
 //! | [`sort`] | in which order do the rows come? |
-//! | [`convert`] | which entry, which split, which duplicate? Joins the first three stages |
 //! | [`shard`] | how do entries lie on disk? |
-//! | [`stream`] | how do their bytes get into memory? |
-//! | [`kernel`] | what does a block of entries add to a sum? |
+//! | [`convert`] | which entry, which split, which duplicate? Joins the last three |
+//! | [`table`] | how do questions come in and answers go out, row by row? |
+//! | [`stream`] | how do a shard's bytes get into memory? |
+//! | [`kernel`] | what does a block of entries add to a sum? A crate of its own |
+//! | [`distribute`] | which host gets which shards? |
 //! | [`reduce`] | how do many sums become one, always the same? Of lanes, threads and processes |
-//! | [`objective`] | what is the cost, its gradient, the length of a step? Joins the three above |
+//! | [`synth`] | what data can we test on? |
 //! | [`manifold`] | what is a point, a tangent vector, a step, on the set of Tucker tensors? |
 //! | [`solver`] | where to go next, and when to stop? |
+//! | [`model`] | what is a completed tensor? |
+//! | [`objective`] | what is the cost, its gradient, the length of a step? Joins stream, kernel, reduce |
 //! | [`recipe`] | which biases, how much penalty, how high a rank? Validation decides |
 //! | [`checkpoint`] | how does a run survive? |
 //! | [`run`] | what is in a run's directory? Joins solver, objective, checkpoint and log |
-//! | [`model`] | what does the completed tensor say? |
+//! | [`answer`] | what does the completed tensor say? |
 //! | [`report`] | what does a run look like? |
-//! | [`table`] | how do questions come in and answers go out, row by row? |
-//! | [`synth`] | what data can we test on? |
-//! | [`storage`] | how is a file written so that it is whole or absent? |
-//!
-//! [`budget`] hands out the memory, [`error`] has the sentences a user meets, [`control`] carries
-//! progress out and Ctrl-C in.
 
 pub mod answer;
 pub mod budget;

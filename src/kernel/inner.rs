@@ -232,7 +232,7 @@ impl<F: Four> Left<F> {
     /// So many from the first on.
     #[inline(always)]
     pub(super) fn new(count: usize) -> Self {
-        // A block has at most 65536 entries, and processors without AVX-512 convert only signed numbers.
+        // A block has at most 65,535 entries, and processors without AVX-512 convert only signed numbers.
         Left(F::new([0.0, -1.0, -2.0, -3.0]).add(F::splat(f64::from(count as i32))))
     }
 

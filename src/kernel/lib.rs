@@ -1,4 +1,4 @@
-//! The kernels: a block of entries and the factors -> partial sums. Pure: no I/O, no threads.
+//! The kernels: a block of entries and the factors -> partial sums. Pure: no I/O; one thread per block, and padded rows are copied by those of the pool.
 //!
 //! Everything is in storage order: level 0 is the first mode of the dataset's mode order. The caller
 //! permutes factors and core, scales the sums, and adds up those of its lanes.

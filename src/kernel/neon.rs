@@ -6,7 +6,7 @@
 //! ```text
 //! CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc \
 //! CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER="qemu-aarch64-static -L /usr/aarch64-linux-gnu" \
-//!     cargo test --release --target aarch64-unknown-linux-gnu --lib kernel::
+//!     cargo test --release --target aarch64-unknown-linux-gnu -p tenfill-kernel
 //! ```
 
 #![allow(unsafe_code)]

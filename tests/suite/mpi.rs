@@ -1,4 +1,4 @@
-//! Runs over MPI: `cargo test --release --features mpi --test mpi`. Needs mpirun; all processes run on
+//! Runs over MPI: `cargo test --release --features mpi --test suite mpi::`. Needs mpirun; all processes run on
 //! this machine, however few cores it has.
 
 use crate::common::{folder, names, result, stderr, tenfill};

@@ -1,5 +1,5 @@
 //! Several processes do what one does, to the bit: here they are threads of one process, so that no MPI
-//! is needed. `tests/mpi.rs` does the same with mpirun.
+//! is needed. `mpi.rs` does the same with mpirun.
 
 use crate::common::result;
 use std::path::{Path, PathBuf};
@@ -145,7 +145,10 @@ fn an_error_of_one_is_the_error_of_all() {
     bytes[300] ^= 1;
     std::fs::write(&shard, bytes).unwrap();
     let told = begin(4, &dataset, &place.path().join("run"), &config).unwrap_err().to_string();
-    assert!(told.starts_with("rank ") && told.contains("on thread") && told.contains("is damaged"), "{told}");
+    assert!(
+        told.starts_with("process ") && told.contains("on thread") && told.contains("is damaged"),
+        "{told}"
+    );
 }
 
 #[test]
