@@ -6,7 +6,8 @@
 //! | what did the user ask for, what is left to decide? | [`Recipe`] |
 //! | did it help, and which of several helped most? | [`Plan`], a state machine that goes into checkpoints |
 //! | what can be tried next? | `moves` |
-//! | what does a trial start from? | `stages` |
+//! | what does a stage set up, and start from? | `fitting` |
+//! | what follows a stage? | `stages` |
 //! | what do counts and biases say before the first iteration? | `prepare` |
 //! | what does a model of higher rank start from? | `grow` |
 //! | can the rows of the best model be better ones? | `refine` |
@@ -22,6 +23,7 @@
 //! ([`rows_fit`](crate::objective::rows_fit)), if that helps.
 
 mod fitted;
+mod fitting;
 mod grow;
 mod moves;
 mod plan;

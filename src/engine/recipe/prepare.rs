@@ -3,12 +3,12 @@
 use super::settings::{BiasChoice, Recipe};
 use crate::control::Control;
 use crate::error::Result;
-use crate::manifold::{Point, Tangent};
+use crate::manifold::Point;
 use crate::model::Biases;
+use crate::objective::Regularised;
 use crate::objective::bias_fit::{self, Counts, Damping};
-use crate::objective::{Coordinates, Regularised};
 use crate::shard::Dataset;
-use crate::solver::{Iteration, Objective, State};
+use crate::solver::Objective;
 
 /// The penalty to begin with is this times sigma sqrt((n_1 + n_2) / m), about the norm of the gradient
 /// of pure noise of standard deviation sigma over m entries of n_1 x n_2 rows: a smaller one would
@@ -19,7 +19,6 @@ const USUAL: f64 = 0.75;
 #[derive(Default)]
 pub(super) struct Prepared {
     pub counts: Option<Counts>,
-    pub coordinates: Option<Coordinates>,
     /// Which biases; never `Auto`.
     pub bias: BiasChoice,
     pub biases: Option<Biases>,
@@ -48,7 +47,6 @@ pub(super) fn prepare(
     let dims: Vec<usize> = manifest.dims().iter().map(|&dim| dim as usize).collect();
     let (counts, time) = bias_fit::count(dataset, objective.data.train(), recipe.bias_time)?;
     found.passes = 1 + usize::from(time.is_some());
-    found.coordinates = Some(Coordinates::new(&counts));
     let mean = Biases::mean_only(manifest.mean(), dims.len());
     let nothing = Point::zeros(&dims, &vec![1; dims.len()]);
     if recipe.bias != BiasChoice::None {
@@ -95,37 +93,4 @@ fn validate(objective: &mut Regularised, biases: &Biases, nothing: &Point) -> Re
     let mse = objective.validation(nothing);
     objective.data.set_biases(None);
     mse
-}
-
-/// No state yet: there is none without a point.
-pub(super) fn empty_state() -> State {
-    let point = Point::zeros(&[1, 1], &[1, 1]);
-    let nothing = Tangent::zeros_like(&point);
-    State {
-        gradient: nothing.clone(),
-        direction: nothing,
-        point,
-        slope: 0.0,
-        gradient_square: 0.0,
-        first_gradient_norm: 0.0,
-        last: Iteration {
-            iteration: 0,
-            passes: 0,
-            cost: 0.0,
-            train_mse: 0.0,
-            train_mae: 0.0,
-            validation_mse: None,
-            gradient_norm: 0.0,
-            step: 0.0,
-            beta: 0.0,
-            backtracks: 0,
-            restarted: false,
-            guarded: 0,
-        },
-        best: None,
-        guards: 0,
-        damping: 1.0,
-        stuck: false,
-        stochastic: None,
-    }
 }

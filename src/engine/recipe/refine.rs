@@ -4,9 +4,9 @@
 
 use super::fitted::{Fitted, fitted};
 use super::plan::{Move, STAGE_GAIN, Tried};
-use super::prepare::empty_state;
 use super::trainer::Trainer;
 use crate::error::Result;
+use crate::manifold::{Point, Tangent};
 use crate::model::Clip;
 use crate::objective::rows_fit::{RowsFit, covariance_bytes};
 use crate::objective::{RefinementRoom, thresholds};
@@ -58,22 +58,28 @@ impl Trainer {
         let Some(before) = self.state.best.as_ref().map(|best| best.validation_mse) else { return Ok(None) };
         let stage = self.extra.best.as_ref().map_or(&self.extra.plan.stage, |best| &best.0).clone();
         let main = self.extra.plan.main;
-        if !self.recipe.refines() || !stage.smoothed || main.iter().any(|&mode| stage.held[mode]) {
+        if !self.fitting.terms.recipe.refines()
+            || !stage.smoothed
+            || main.iter().any(|&mode| stage.held[mode])
+        {
             return Ok(None);
         }
-        let dims = self.dims.clone();
+        let dims = self.fitting.terms.dims.clone();
         let bytes = |mode: usize| covariance_bytes(dims[mode] as u64, stage.ranks[mode]);
-        let room: RefinementRoom = self.refinement_room;
+        let room: RefinementRoom = self.fitting.terms.refinement_room;
         if bytes(main[0]) + bytes(main[1]) > room.covariances {
-            self.control.say("rows are not fitted to their own entries: the rank is too high for it");
+            self.fitting
+                .terms
+                .control
+                .say("rows are not fitted to their own entries: the rank is too high for it");
             return Ok(None);
         }
-        let now = fitted(&self.state, &self.extra, self.coordinates.as_ref());
+        let now = fitted(&self.state, &self.extra, self.fitting.coordinates.as_ref());
         self.give_back();
-        let Some(counts) = self.counts.take() else { return Ok(None) };
-        self.objective.coordinates = None;
-        self.objective.held.clone_from(&now.held);
-        let data = &self.objective.data;
+        let Some(counts) = self.fitting.counts.take() else { return Ok(None) };
+        self.fitting.objective.coordinates = None;
+        self.fitting.objective.held.clone_from(&now.held);
+        let data = &self.fitting.objective.data;
         let (order, team) = (data.mode_order().to_vec(), data.team());
         let known = now.biases.as_ref();
         let fit = RowsFit::new(team, &order, &counts, main, &now.point, known, train_mse, room.sums);
@@ -84,15 +90,15 @@ impl Trainer {
         let most = others.iter().map(|&mode| bytes(mode)).max().unwrap_or(0);
         let enough = bytes(main[0]) + bytes(main[1]) + most <= room.covariances;
         for change in [Move::Rows, Move::Others, Move::Ends] {
-            let further = self.recipe.refine_further;
-            let possible = match (&change, self.recipe.range) {
+            let further = self.fitting.terms.recipe.refine_further;
+            let possible = match (&change, self.fitting.terms.recipe.range) {
                 (Move::Rows, _) => true,
                 (Move::Others, _) if further && enough && !others.is_empty() => {
                     fit.fit_others(&others, &work.now.point, work.now.biases.as_ref())
                 }
                 (Move::Ends, Some(range)) if further => {
                     self.state.last.passes += 1;
-                    let found = thresholds(self.objective.data.train(), range)?;
+                    let found = thresholds(self.fitting.objective.data.train(), range)?;
                     found.into_iter().for_each(|found| fit.censor(found));
                     found.is_some()
                 }
@@ -113,7 +119,7 @@ impl Trainer {
                 helped: swept.kept,
                 kept: swept.kept,
             };
-            self.control.say(tried.to_string());
+            self.fitting.terms.control.say(tried.to_string());
             self.extra.plan.tried.push(tried);
             if swept.broken {
                 break;
@@ -128,13 +134,19 @@ impl Trainer {
             }
         }
         let Some(fitted) = work.best else { return Ok(None) };
-        self.objective.data.set_biases(fitted.biases.clone());
+        self.fitting.objective.data.set_biases(fitted.biases.clone());
         // What an error that is not clipped would say of latent values nobody asks.
-        self.objective.clip =
-            self.recipe.range.zip(fitted.ends).map(|(range, ends)| Clip::new(range, Some(ends)));
-        let data = &self.objective.data;
-        let scored = self.objective.score(data.train(), data.exchange(), &fitted.point)?;
-        self.objective.clip = self.recipe.range.map(|range| Clip::new(range, fitted.ends));
+        self.fitting.objective.clip = self
+            .fitting
+            .terms
+            .recipe
+            .range
+            .zip(fitted.ends)
+            .map(|(range, ends)| Clip::new(range, Some(ends)));
+        let data = &self.fitting.objective.data;
+        let scored = self.fitting.objective.score(data.train(), data.exchange(), &fitted.point)?;
+        self.fitting.objective.clip =
+            self.fitting.terms.recipe.range.map(|range| Clip::new(range, fitted.ends));
         self.state.last.passes += 1;
         Ok(Some(Refined { fitted, train_mse: scored.mse().unwrap_or(train_mse), validation_mse: work.bar }))
     }
@@ -149,7 +161,7 @@ impl Trainer {
         let mut last = work.bar;
         let mut swept = Swept { validation_mse: last, ..Swept::default() };
         while swept.sweeps < MOST_SWEEPS {
-            let data = &self.objective.data;
+            let data = &self.fitting.objective.data;
             let Fitted { point, biases, .. } = &mut work.now;
             let Some(made) = fit.sweep(data.train(), data.exchange(), point, biases)? else {
                 swept.broken = true;
@@ -157,10 +169,11 @@ impl Trainer {
             };
             swept.sweeps += 1;
             self.state.last.passes += made;
-            self.objective.data.set_biases(biases.clone());
+            self.fitting.objective.data.set_biases(biases.clone());
             work.now.ends = fit.ends();
-            self.objective.clip = self.recipe.range.map(|range| Clip::new(range, work.now.ends));
-            let Some(mse) = self.objective.validation(&work.now.point)? else { break };
+            self.fitting.objective.clip =
+                self.fitting.terms.recipe.range.map(|range| Clip::new(range, work.now.ends));
+            let Some(mse) = self.fitting.objective.validation(&work.now.point)? else { break };
             swept.validation_mse = if swept.sweeps == 1 { mse } else { mse.min(swept.validation_mse) };
             if mse < work.bar {
                 (work.best, work.bar, swept.kept) = (Some(work.now.clone()), mse, true);
@@ -177,14 +190,13 @@ impl Trainer {
         Ok(swept)
     }
 
-    /// Gives back the memory that only a next iteration would need.
+    /// Gives back the memory that only a next iteration would need: none can follow.
     fn give_back(&mut self) {
-        let empty = empty_state();
-        (self.state.point, self.state.gradient, self.state.direction) =
-            (empty.point, empty.gradient, empty.direction);
+        let nothing = Point::zeros(&[1, 1], &[1, 1]);
+        self.state.gradient = Tangent::zeros_like(&nothing);
+        self.state.direction = Tangent::zeros_like(&nothing);
+        self.state.point = nothing;
         self.extra.accepted = None;
-        self.solver = (self.make_solver)(self.options);
-        self.objective.release();
-        self.objective.data.set_ranks(&vec![1; self.dims.len()], &vec![1; self.dims.len()]);
+        self.fitting.release();
     }
 }

@@ -1,14 +1,15 @@
 //! Moves solver, biases and plan on together, an iteration at a time.
 
 use super::fitted::{Fitted, fitted};
+use super::fitting::{Fitting, Terms};
 use super::plan::{Move, Plan, Stage};
-use super::prepare::{empty_state, prepare};
+use super::prepare::prepare;
 use super::settings::{BiasChoice, Recipe};
 use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::manifold::{Point, orthonormalize};
 use crate::model::{Biases, Clip, Model};
-use crate::objective::bias_fit::{self, Counts, Damping};
+use crate::objective::bias_fit::{self, Damping};
 use crate::objective::{Coordinates, RefinementRoom, Regularised};
 use crate::shard::Dataset;
 use crate::solver::{Algorithm, Options, Solver, State, Stochastic, StoppedBy};
@@ -53,22 +54,7 @@ pub struct Trainer {
     pub state: State,
     /// What goes with it.
     pub extra: Extra,
-    /// The data.
-    pub objective: Regularised,
-    pub(super) solver: Solver,
-    pub(super) plain_solver: bool,
-    pub(super) make_solver: Box<dyn Fn(Options) -> Solver + Send>,
-    pub(super) options: Options,
-    pub(super) recipe: Recipe,
-    pub(super) dims: Vec<usize>,
-    pub(super) bound: Vec<usize>,
-    pub(super) seed: u64,
-    /// The variance of the train values.
-    pub(super) variance: f64,
-    pub(super) counts: Option<Counts>,
-    pub(super) coordinates: Option<Coordinates>,
-    pub(super) refinement_room: RefinementRoom,
-    pub(super) control: Control,
+    pub(super) fitting: Fitting,
 }
 
 /// What a trainer is made from.
@@ -100,91 +86,49 @@ impl Trainer {
         control: &Control,
         plain_start: impl FnOnce(&Regularised) -> Result<Point>,
     ) -> Result<Self> {
-        let recipe = setup.recipe;
-        let manifest = setup.dataset.manifest();
-        let mut extra = Extra::plain(setup.ranks);
-        let dims: Vec<usize> = manifest.dims().iter().map(|&dim| dim as usize).collect();
+        let (dataset, recipe, ranks) = (setup.dataset, setup.recipe, setup.ranks);
+        let (seed, options) = (setup.seed, setup.options);
+        let probe =
+            setup.probe && setup.warm.is_none() && recipe.decides() && recipe.bias == BiasChoice::Auto;
+        let plain_first = recipe.is_plain() || probe;
+        let (terms, warm) = terms(setup, control);
         objective.clip = recipe.range.map(|range| Clip::new(range, None));
-        let prepared = prepare(setup.dataset, recipe, &mut objective, control)?;
+        let prepared = prepare(dataset, recipe, &mut objective, control)?;
+        let mut extra = Extra::plain(ranks);
         extra.bias = prepared.bias;
         extra.damping = prepared.damping;
         extra.biases = prepared.biases;
         extra.plan.biases_mse = prepared.biases_mse;
         extra.plan.usual_lambda = prepared.usual_lambda;
         extra.plan.main = prepared.main;
-        let passes = prepared.passes;
-        let probe =
-            setup.probe && setup.warm.is_none() && recipe.decides() && recipe.bias == BiasChoice::Auto;
-        let plain_first = recipe.is_plain() || probe;
-        let options = setup.options;
-        let mut trainer = Trainer {
-            // Replaced below: there is no state without a point.
-            state: empty_state(),
-            solver: (setup.make_solver)(options),
-            plain_solver: true,
-            make_solver: setup.make_solver,
-            extra,
-            objective,
-            options,
-            recipe: recipe.clone(),
-            dims,
-            bound: setup.ranks.to_vec(),
-            seed: setup.seed,
-            variance: manifest.variance(),
-            counts: prepared.counts,
-            coordinates: prepared.coordinates,
-            refinement_room: RefinementRoom::of(manifest, setup.ranks),
-            control: control.clone(),
-        };
+        let mut fitting = Fitting::new(terms, objective, prepared.counts);
+        let mut state;
         if plain_first {
-            let point = plain_start(&trainer.objective)?;
-            trainer.state = trainer.solver.start(&mut trainer.objective, point)?;
-            trainer.state.last.passes += passes;
+            let point = plain_start(&fitting.objective)?;
+            state = fitting.solver.start(&mut fitting.objective, point)?;
+            state.last.passes += prepared.passes;
             if options.algorithm == Algorithm::Stochastic {
-                let phase = Stochastic::new(&trainer.state.point, setup.seed);
-                trainer.state.stochastic = Some(Box::new(phase));
-                trainer.state.direction.fill(0.0);
+                state.stochastic = Some(Box::new(Stochastic::new(&state.point, seed)));
+                state.direction.fill(0.0);
             }
         } else {
-            let bound = trainer.bound.clone();
-            let mut stage = trainer.extra.plan.begin(recipe, trainer.extra.bias, &bound);
-            if let Some(model) = setup.warm {
-                trainer.take_over(model, &mut stage)?;
+            let mut stage = extra.plan.begin(recipe, extra.bias, ranks);
+            if let Some(model) = warm {
+                take_over(&fitting, &mut extra, model, &mut stage)?;
             }
-            trainer.state.last.passes = passes;
-            trainer.enter(stage, Move::Begin)?;
-            trainer.state.first_gradient_norm = trainer.state.last.gradient_norm;
+            let accepted = extra.accepted.clone();
+            fitting.adopt(&stage, extra.biases.as_ref());
+            let passes;
+            (state, passes) = fitting.start(&stage, accepted, extra.plan.main, 0)?;
+            state.last.passes = prepared.passes + passes;
+            state.first_gradient_norm = state.last.gradient_norm;
+            extra.plan.enter(stage, Move::Begin, 0);
         }
+        let mut trainer = Trainer { state, extra, fitting };
         trainer.note_best();
         let last = trainer.state.last;
         trainer.extra.plan.observe(last.iteration, last.cost, last.validation_mse);
         Ok(trainer)
-    }
-
-    /// Makes a model what the first stage starts from: its factors in these coordinates, and its
-    /// biases where both have some.
-    fn take_over(&mut self, model: Model, stage: &mut Stage) -> Result<()> {
-        stage.ranks = model.point.ranks().to_vec();
-        stage.held = (0..stage.ranks.len()).map(|mode| model.is_held(mode)).collect();
-        let mut point = model.point.divided(self.objective.data.team());
-        if let Some(coordinates) = &self.coordinates {
-            for (mode, factor) in point.factors.iter_mut().enumerate() {
-                coordinates.unscale_in_place(mode, factor);
-                let upper = orthonormalize(factor).map_err(|dependent| {
-                    Error::request(format!("the model to start from cannot be used: {dependent}"))
-                })?;
-                point.core = point.core.mode_product(mode, &upper);
-            }
-        }
-        let same = |(own, other): &(&Biases, &Biases)| {
-            let lengths = |biases: &Biases| biases.modes.iter().map(Vec::len).collect::<Vec<_>>();
-            lengths(own) == lengths(other) && own.time.is_some() == other.time.is_some()
-        };
-        if self.extra.biases.as_ref().zip(model.biases.as_ref()).filter(same).is_some() {
-            self.extra.biases = model.biases;
-        }
-        self.extra.accepted = Some((point, self.extra.biases.clone()));
-        Ok(())
     }
 
     /// Goes on from a checkpoint.
@@ -195,36 +139,12 @@ impl Trainer {
         extra: Extra,
         control: &Control,
     ) -> Result<Self> {
-        let recipe = setup.recipe;
-        let dims: Vec<usize> = setup.dataset.manifest().dims().iter().map(|&dim| dim as usize).collect();
-        let (mut counts, mut coordinates) = (None, None);
-        if !recipe.is_plain() {
-            let (found, _) = bias_fit::count(setup.dataset, objective.data.train(), recipe.bias_time)?;
-            coordinates = Some(Coordinates::new(&found));
-            counts = Some(found);
-        }
-        let mut trainer = Trainer {
-            state,
-            solver: (setup.make_solver)(setup.options),
-            plain_solver: true,
-            make_solver: setup.make_solver,
-            extra,
-            objective,
-            options: setup.options,
-            recipe: recipe.clone(),
-            dims,
-            bound: setup.ranks.to_vec(),
-            seed: setup.seed,
-            variance: setup.dataset.manifest().variance(),
-            counts,
-            coordinates,
-            refinement_room: RefinementRoom::of(setup.dataset.manifest(), setup.ranks),
-            control: control.clone(),
-        };
-        trainer.objective.clip = recipe.range.map(|range| Clip::new(range, None));
-        let stage = trainer.extra.plan.stage.clone();
-        trainer.adopt(&stage);
-        Ok(trainer)
+        let dataset = setup.dataset;
+        let (terms, _) = terms(setup, control);
+        let mut fitting = Fitting::new(terms, objective, None);
+        fitting.count(dataset)?;
+        fitting.adopt(&extra.plan.stage, extra.biases.as_ref());
+        Ok(Trainer { state, extra, fitting })
     }
 
     /// Which rule ends the run here, if any.
@@ -233,16 +153,17 @@ impl Trainer {
         if let Some(phase) = &self.state.stochastic {
             // An epoch's cost was measured on the way: nothing but the number of epochs ends it. Where it
             // is small enough, the cost of the point itself decides.
-            let used_up = phase.about.position == 0 && last.iteration >= self.options.max_iterations;
+            let used_up =
+                phase.about.position == 0 && last.iteration >= self.fitting.terms.options.max_iterations;
             return used_up.then_some(StoppedBy::MaxIterations);
         }
         if self.is_simple() {
-            return self.solver.stop(&self.state);
+            return self.fitting.solver.stop(&self.state);
         }
-        let tolerance = self.options.tolerance;
+        let tolerance = self.fitting.terms.options.tolerance;
         if last.train_mse <= tolerance && (tolerance > 0.0 || last.train_mse == 0.0) {
             Some(StoppedBy::Tolerance)
-        } else if last.iteration >= self.options.max_iterations {
+        } else if last.iteration >= self.fitting.terms.options.max_iterations {
             Some(StoppedBy::MaxIterations)
         } else if self.extra.plan.done {
             Some(if self.state.stuck { StoppedBy::Step } else { StoppedBy::Patience })
@@ -253,14 +174,16 @@ impl Trainer {
 
     /// Whether nothing follows the present stage, so that the solver's own rules end the run.
     fn is_simple(&self) -> bool {
-        !self.recipe.decides()
+        !self.fitting.terms.recipe.decides()
     }
 
     /// One iteration, with whatever the plan asks for before it. `false` where there was none,
     /// because the plan has come to its end or the solver to its own.
     pub fn iterate(&mut self) -> Result<bool> {
         let iteration = self.state.last.iteration;
-        if !self.is_simple() && self.extra.plan.stage_over(iteration, self.ended(), self.options.patience) {
+        if !self.is_simple()
+            && self.extra.plan.stage_over(iteration, self.ended(), self.fitting.terms.options.patience)
+        {
             self.next_stage()?;
             return Ok(false);
         }
@@ -272,7 +195,7 @@ impl Trainer {
         if refits && stage_iteration > 0 && stage_iteration.is_multiple_of(REFIT_EVERY) {
             self.refit()?;
         }
-        let went = self.solver.iterate(&mut self.state, &mut self.objective)?.is_some();
+        let went = self.fitting.solver.iterate(&mut self.state, &mut self.fitting.objective)?.is_some();
         if went {
             self.note_best();
             let last = self.state.last;
@@ -285,15 +208,15 @@ impl Trainer {
     /// epoch.
     fn step_chunk(&mut self) -> Result<bool> {
         let ended = self.state.stochastic.as_ref().is_some_and(|phase| {
-            let tolerance = self.options.tolerance;
+            let tolerance = self.fitting.terms.options.tolerance;
             phase.about.done || phase.about.position == 0 && self.state.last.train_mse <= tolerance
         });
         if ended {
             self.state.stochastic = None;
-            self.solver.refresh(&mut self.state, &mut self.objective)?;
+            self.fitting.solver.refresh(&mut self.state, &mut self.fitting.objective)?;
             return Ok(false);
         }
-        let kept = self.solver.step_chunk(&mut self.state, &mut self.objective)?;
+        let kept = self.fitting.solver.step_chunk(&mut self.state, &mut self.fitting.objective)?;
         if kept {
             self.note_best();
             let last = self.state.last;
@@ -305,33 +228,88 @@ impl Trainer {
     /// Whether no further iteration of this stage makes sense.
     fn ended(&self) -> bool {
         let state = &self.state;
-        state.stuck || state.last.gradient_norm <= self.options.gradient_tolerance * state.first_gradient_norm
+        state.stuck
+            || state.last.gradient_norm
+                <= self.fitting.terms.options.gradient_tolerance * state.first_gradient_norm
     }
 
     /// Fits the biases to what the tensor leaves over, and looks at cost and gradient again.
     fn refit(&mut self) -> Result<()> {
         let (Some(counts), Some(damping), Some(biases)) =
-            (&self.counts, &self.extra.damping, &mut self.extra.biases)
+            (&self.fitting.counts, &self.extra.damping, &mut self.extra.biases)
         else {
             return Ok(());
         };
-        let model = self.objective.model(&self.state.point);
-        let data = &self.objective.data;
+        let model = self.fitting.objective.model(&self.state.point);
+        let data = &self.fitting.objective.data;
         let (train, exchange) = (data.train(), data.exchange());
         bias_fit::refit(train, exchange, data.mode_order(), &model, counts, damping, biases)?;
         self.state.last.passes += 2;
         let biases = biases.clone();
-        self.objective.data.set_biases(Some(biases));
-        self.solver.refresh(&mut self.state, &mut self.objective)
+        self.fitting.objective.data.set_biases(Some(biases));
+        self.fitting.solver.refresh(&mut self.state, &mut self.fitting.objective)
     }
 
     /// The model so far, in its own factors: the best by validation, or the last.
     pub fn model(&self) -> Fitted {
-        fitted(&self.state, &self.extra, self.coordinates.as_ref())
+        fitted(&self.state, &self.extra, self.fitting.coordinates.as_ref())
+    }
+
+    /// The data.
+    pub fn objective(&self) -> &Regularised {
+        &self.fitting.objective
+    }
+
+    /// Gives back what only a next pass over the train entries would need.
+    pub fn release(&mut self) {
+        self.fitting.objective.release();
     }
 
     /// What turns a point into a model's factors.
     pub fn coordinates(&self) -> Option<&Coordinates> {
-        self.coordinates.as_ref()
+        self.fitting.coordinates.as_ref()
     }
+}
+
+/// What stays the same during the run, and the model to start from.
+fn terms(setup: Setup<'_>, control: &Control) -> (Terms, Option<Model>) {
+    let manifest = setup.dataset.manifest();
+    let terms = Terms {
+        options: setup.options,
+        recipe: setup.recipe.clone(),
+        dims: manifest.dims().iter().map(|&dim| dim as usize).collect(),
+        bound: setup.ranks.to_vec(),
+        seed: setup.seed,
+        variance: manifest.variance(),
+        refinement_room: RefinementRoom::of(manifest, setup.ranks),
+        control: control.clone(),
+        make_solver: setup.make_solver,
+    };
+    (terms, setup.warm)
+}
+
+/// Makes a model what the first stage starts from: its factors in these coordinates, and its
+/// biases where both have some.
+fn take_over(fitting: &Fitting, extra: &mut Extra, model: Model, stage: &mut Stage) -> Result<()> {
+    stage.ranks = model.point.ranks().to_vec();
+    stage.held = (0..stage.ranks.len()).map(|mode| model.is_held(mode)).collect();
+    let mut point = model.point.divided(fitting.objective.data.team());
+    if let Some(coordinates) = &fitting.coordinates {
+        for (mode, factor) in point.factors.iter_mut().enumerate() {
+            coordinates.unscale_in_place(mode, factor);
+            let upper = orthonormalize(factor).map_err(|dependent| {
+                Error::request(format!("the model to start from cannot be used: {dependent}"))
+            })?;
+            point.core = point.core.mode_product(mode, &upper);
+        }
+    }
+    let same = |(own, other): &(&Biases, &Biases)| {
+        let lengths = |biases: &Biases| biases.modes.iter().map(Vec::len).collect::<Vec<_>>();
+        lengths(own) == lengths(other) && own.time.is_some() == other.time.is_some()
+    };
+    if extra.biases.as_ref().zip(model.biases.as_ref()).filter(same).is_some() {
+        extra.biases = model.biases;
+    }
+    extra.accepted = Some((point, extra.biases.clone()));
+    Ok(())
 }

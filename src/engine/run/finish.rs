@@ -48,7 +48,7 @@ impl Job<'_> {
             }
         }
         // The model is looked at once more, which needs as much.
-        trainer.objective.release();
+        trainer.release();
         let model = model.map_or_else(|| trainer.model(), |(fitted, _)| fitted);
         let manifest = self.dataset.manifest();
         let clip = self.config.recipe.range.map(|range| Clip::new(range, model.ends));
@@ -60,7 +60,7 @@ impl Job<'_> {
                 let share = Share { lanes: self.config.lanes, team: self.limits.team };
                 let stream = Stream::open_share(self.dataset, split, None, share)?;
                 let exchange = Exchange::new(&stream, &dims)?;
-                let (order, unseen) = (&manifest.mode_order, trainer.objective.data.unseen());
+                let (order, unseen) = (&manifest.mode_order, trainer.objective().data.unseen());
                 errors.push((split, score(&stream, &exchange, &model.point, order, unseen, &scoring)?));
             }
         }
@@ -82,7 +82,7 @@ impl Job<'_> {
             tried: trainer.extra.plan.tried.clone(),
             errors,
             weights: manifest.weights.as_ref().map(|weights| weights.column.clone()),
-            progress: self.progress(&trainer.objective),
+            progress: self.progress(trainer.objective()),
         })
     }
 }

@@ -145,7 +145,7 @@ fn begin(
     let trainer = Trainer::begin(setup, objective, control, first)?;
     // Last, because a run without a log has nothing that is worth keeping.
     let log = team.agree(Log::open(run.disk(), run.path(), None))?;
-    let (before, objective) = (Progress::default(), &trainer.objective);
+    let (before, objective) = (Progress::default(), trainer.objective());
     let mut job =
         Job::new(run, dataset, config, limits, control, observe, &budget, usage, before, objective, log);
     job.log_iteration(&trainer, 1, 0.0)?;
@@ -239,7 +239,7 @@ impl<'a> Job<'a> {
     }
 
     fn log_iteration(&mut self, trainer: &Trainer, passes: usize, seconds: f64) -> Result<()> {
-        let (state, objective, plan) = (&trainer.state, &trainer.objective, &trainer.extra.plan);
+        let (state, objective, plan) = (&trainer.state, trainer.objective(), &trainer.extra.plan);
         let last = state.last;
         if state.best.as_ref().is_some_and(|best| best.iteration == last.iteration) {
             self.best_train_mse = Some(last.train_mse);
@@ -303,7 +303,7 @@ impl<'a> Job<'a> {
             Ok::<_, Error>(stopped_by)
         })?;
         let kept = self.kept(&trainer);
-        saver.save(&trainer.state, &trainer.extra, &self.progress(&trainer.objective), kept)?;
+        saver.save(&trainer.state, &trainer.extra, &self.progress(trainer.objective()), kept)?;
         self.finish(trainer, stopped_by, &saver)
     }
 
@@ -353,7 +353,7 @@ impl<'a> Job<'a> {
             // holding up this one.
             let free = background.as_mut().map_or(Ok(true), |background| background.is_free())?;
             if due && free {
-                let (progress, kept) = (self.progress(&trainer.objective), self.kept(trainer));
+                let (progress, kept) = (self.progress(trainer.objective()), self.kept(trainer));
                 match &mut background {
                     Some(background) => background.save(state, &trainer.extra, progress, kept)?,
                     None => saver.save(state, &trainer.extra, &progress, kept)?,

@@ -1,0 +1,133 @@
+//! What a stage configures: the objective with its penalty, coordinates and held modes, and the solver.
+
+use super::grow::{self, enlarge, first_columns, seed_point};
+use super::plan::Stage;
+use super::settings::{BiasChoice, Recipe};
+use crate::control::Control;
+use crate::error::Result;
+use crate::manifold::Point;
+use crate::model::{Biases, Clip};
+use crate::objective::bias_fit::{self, Counts};
+use crate::objective::{Coordinates, Penalty, RefinementRoom, Regularised};
+use crate::shard::Dataset;
+use crate::solver::{Beta, Options, Solver, State};
+
+/// The nuclear norm's smoothing, beside the variance of the values.
+const SMOOTHING: f64 = 1e-8;
+
+/// What a run is made under: the same from the first iteration to the last.
+pub(super) struct Terms {
+    pub(super) options: Options,
+    pub(super) recipe: Recipe,
+    pub(super) dims: Vec<usize>,
+    /// The highest ranks.
+    pub(super) bound: Vec<usize>,
+    pub(super) seed: u64,
+    /// The variance of the train values.
+    pub(super) variance: f64,
+    pub(super) refinement_room: RefinementRoom,
+    pub(super) control: Control,
+    /// Makes a solver with the metric of the run.
+    pub(super) make_solver: Box<dyn Fn(Options) -> Solver + Send>,
+}
+
+/// Where a stage starts from: the point and the biases that were accepted last.
+pub(super) type Accepted = (Point, Option<Biases>);
+
+/// Objective and solver, which follow the stage.
+pub(super) struct Fitting {
+    pub(super) terms: Terms,
+    pub(super) objective: Regularised,
+    pub(super) solver: Solver,
+    /// Entries of every row, and the coordinates that follow from them; none for the plain method.
+    pub(super) counts: Option<Counts>,
+    pub(super) coordinates: Option<Coordinates>,
+}
+
+impl Fitting {
+    /// The plain method's, with counts where they are known already.
+    pub(super) fn new(terms: Terms, mut objective: Regularised, counts: Option<Counts>) -> Self {
+        objective.clip = terms.recipe.range.map(|range| Clip::new(range, None));
+        let solver = (terms.make_solver)(terms.options);
+        let coordinates = counts.as_ref().map(Coordinates::new);
+        Fitting { terms, objective, solver, counts, coordinates }
+    }
+
+    /// Counts the entries of every row, where the recipe needs that.
+    pub(super) fn count(&mut self, dataset: &Dataset) -> Result<()> {
+        if !self.terms.recipe.is_plain() {
+            let train = self.objective.data.train();
+            let (counts, _) = bias_fit::count(dataset, train, self.terms.recipe.bias_time)?;
+            self.coordinates = Some(Coordinates::new(&counts));
+            self.counts = Some(counts);
+        }
+        Ok(())
+    }
+
+    /// Sets objective and solver up for a stage and the biases of its iterates.
+    pub(super) fn adopt(&mut self, stage: &Stage, biases: Option<&Biases>) {
+        let objective = &mut self.objective;
+        objective.held.clone_from(&stage.held);
+        if !stage.held.contains(&true) {
+            objective.held.clear();
+        }
+        objective.coordinates = if stage.smoothed { self.coordinates.clone() } else { None };
+        let smoothing = SMOOTHING * self.terms.variance;
+        objective.penalty = Penalty { kind: stage.kind, lambda: stage.lambda, smoothing };
+        let biases = if stage.bias == BiasChoice::None { None } else { biases.cloned() };
+        objective.data.set_biases(biases);
+        objective.data.set_ranks(&self.terms.dims, &stage.ranks);
+        let mut options = self.terms.options;
+        if stage.smoothed && options.beta == Beta::HestenesStiefel {
+            options.beta = Beta::HestenesStiefelDaiYuan;
+        }
+        if *self.solver.options() != options {
+            self.solver = (self.terms.make_solver)(options);
+        }
+    }
+
+    /// The state at the start of a stage with smoothed coordinates, and the passes that it took: from what was
+    /// accepted, with more columns where the rank is higher, or from nothing, growing in the two `main` modes.
+    pub(super) fn start(
+        &mut self,
+        stage: &Stage,
+        accepted: Option<Accepted>,
+        main: [usize; 2],
+        iteration: usize,
+    ) -> Result<(State, usize)> {
+        let mut passes = 1;
+        let same = |(point, _): &Accepted| point.ranks() == stage.ranks;
+        let point = match (accepted, &self.coordinates) {
+            (Some(accepted), _) if same(&accepted) => accepted.0,
+            (Some((point, _)), None) => point,
+            (accepted, Some(coordinates)) => {
+                passes += grow::PASSES;
+                let (from, keep) = match accepted {
+                    Some((point, _)) => {
+                        let keep = point.ranks().to_vec();
+                        (point, keep)
+                    }
+                    None => {
+                        let team = self.objective.data.team();
+                        let point = seed_point(team, &self.terms.dims, coordinates);
+                        (point, first_columns(main, &stage.ranks))
+                    }
+                };
+                let seed = self.terms.seed.wrapping_add(iteration as u64);
+                let spread = self.terms.variance.sqrt();
+                enlarge(&mut self.objective, coordinates, &from, &keep, &stage.ranks, spread, seed)?
+            }
+            (None, None) => unreachable!("a stage of the recipe has coordinates"),
+        };
+        let state = self.solver.start(&mut self.objective, point)?;
+        Ok((state, passes))
+    }
+
+    /// Gives back the memory that only a next iteration would need.
+    pub(super) fn release(&mut self) {
+        self.solver = (self.terms.make_solver)(self.terms.options);
+        self.objective.release();
+        let ones = vec![1; self.terms.dims.len()];
+        self.objective.data.set_ranks(&ones, &ones);
+    }
+}
