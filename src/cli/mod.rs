@@ -130,7 +130,7 @@ fn tell(text: impl std::fmt::Display) {
 fn hush_guarded_panics() {
     let loud = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
-        if !tenfill_engine::ingest::is_guarded() {
+        if !tenfill_engine::storage::is_guarded() {
             loud(panic);
         }
     }));

@@ -7,7 +7,6 @@
 pub mod columns;
 pub mod dialect;
 pub mod dictionary;
-mod guard;
 pub mod number;
 pub mod parquet;
 pub mod reader;
@@ -18,6 +17,5 @@ pub mod text;
 
 pub use columns::{Binning, ColumnRef, ColumnRequest, FilePlan, ModeColumn, ModeRole};
 pub use dictionary::{Collected, Dictionary};
-pub use guard::is_guarded;
 pub use reader::{Format, ReadOptions, open, read_rows};
 pub use rows::{BadRow, Cell, ModeCells, RowBatch, TimesSeen};
