@@ -90,7 +90,7 @@ pub(super) struct LimitArguments {
     /// Checkpoint after this many iterations or this time: 10, 5m or 10,5m; 0 at the end only
     #[arg(long, default_value = "10", value_parser = Every::parse, value_name = "N|TIME")]
     checkpoint_every: Every,
-    /// Memory to keep to, of each process [default: 1G, or a quarter of the machine's]
+    /// Memory to keep to, of each process [default: 1G, or a quarter of the machine's or container's]
     #[arg(long, value_parser = units::parse_size)]
     memory: Option<u64>,
     /// Threads of each process [default: one per core, or the process's share of them]
@@ -104,7 +104,7 @@ impl LimitArguments {
         let usual = Limits::of(context.team);
         Limits {
             memory: self.memory.unwrap_or(usual.memory),
-            threads: self.threads.unwrap_or(usual.threads).max(1),
+            threads: self.threads.map_or(usual.threads, |asked| context.threads(Some(asked))),
             every: self.checkpoint_every,
             team: context.team,
         }
@@ -220,7 +220,7 @@ fn convert_raw(arguments: &Arguments, data: PathBuf, context: &Context) -> Resul
         data.clone(),
         arguments.seed,
         arguments.limits.memory,
-        arguments.limits.threads,
+        context.threads(arguments.limits.threads),
         false,
     )?;
     let converted = tenfill_engine::convert::convert(&options, &context.control)?;

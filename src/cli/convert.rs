@@ -1,6 +1,6 @@
 //! `tenfill convert`.
 
-use super::{Context, Dims, default_threads, parse_list};
+use super::{Context, Dims, parse_list};
 use serde_json::json;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -38,7 +38,7 @@ pub(super) struct Arguments {
     output: PathBuf,
     #[command(flatten)]
     options: ConvertArguments,
-    /// Memory to keep to [default: 1G, or a quarter of the machine's]
+    /// Memory to keep to [default: 1G, or a quarter of the machine's or container's]
     #[arg(long, value_parser = units::parse_size)]
     memory: Option<u64>,
     /// Threads [default: one per core]
@@ -142,7 +142,7 @@ impl ConvertArguments {
         output: PathBuf,
         seed: u64,
         memory: Option<u64>,
-        threads: Option<usize>,
+        threads: usize,
         force: bool,
     ) -> Result<ConvertOptions> {
         let given = !self.validation.is_empty() || !self.test.is_empty();
@@ -185,7 +185,7 @@ impl ConvertArguments {
                 format,
                 dialect: DialectRequest { delimiter: self.delimiter, header },
                 columns,
-                threads: threads.unwrap_or_else(default_threads),
+                threads,
                 ..ReadOptions::default()
             },
             split,
@@ -203,7 +203,7 @@ impl ConvertArguments {
 pub(super) fn run(arguments: Arguments, context: &Context) -> Result<ExitCode> {
     let usage = Usage::start();
     let Arguments { inputs, output, options, memory, threads, force, seed } = arguments;
-    let options = options.options(inputs, output, seed, memory, threads, force)?;
+    let options = options.options(inputs, output, seed, memory, context.threads(threads), force)?;
     let converted = convert(&options, &context.control)?;
     converted.notes.iter().for_each(|note| context.control.say(note));
     report(&converted, &options.output, &usage, context);

@@ -2,7 +2,7 @@
 
 use super::predict::in_pool;
 use super::recommend::each_mode;
-use super::{Context, default_threads, given};
+use super::{Context, given};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -107,7 +107,7 @@ fn ranking(
 
 pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<ExitCode> {
     let model = Model::read(&arguments.run)?;
-    let threads = arguments.threads.unwrap_or_else(default_threads);
+    let threads = context.threads(arguments.threads);
     let split = Split::ALL.into_iter().find(|split| split.name() == arguments.on);
     let found = match split {
         Some(split) => {

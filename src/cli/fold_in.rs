@@ -1,6 +1,6 @@
 //! `tenfill fold-in`.
 
-use super::{Context, default_threads};
+use super::Context;
 use serde_json::json;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -38,7 +38,7 @@ pub(super) struct Arguments {
     /// How strongly rows are drawn to the average row; 1 is what the spread of the known rows suggests
     #[arg(long, default_value_t = 1.0, value_name = "FACTOR")]
     ridge: f64,
-    /// Memory to keep to [default: 1G, or a quarter of the machine's]
+    /// Memory to keep to [default: 1G, or a quarter of the machine's or container's]
     #[arg(long, value_parser = units::parse_size)]
     memory: Option<u64>,
     /// Threads [default: one per core]
@@ -58,7 +58,7 @@ pub(super) fn run(arguments: Arguments, context: &Context) -> Result<ExitCode> {
         mode: arguments.mode,
         ridge: arguments.ridge,
         memory: arguments.memory.unwrap_or_else(Budget::default_bytes),
-        threads: arguments.threads.unwrap_or_else(default_threads),
+        threads: context.threads(arguments.threads),
         force: arguments.force,
     };
     let done = fold_in(&arguments.run, &arguments.new, &arguments.output, &options, &context.control)?;

@@ -1,6 +1,6 @@
 //! `tenfill inspect`.
 
-use super::{Context, Ranks, convert, default_threads, parse_list};
+use super::{Context, Ranks, convert, parse_list};
 use serde_json::json;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -127,7 +127,7 @@ pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<ExitCode> 
     line["split"] = json!(manifest.split_rule);
     if let Some(rank) = &arguments.rank {
         let rank = check_rank(rank, manifest)?;
-        let threads = arguments.threads.unwrap_or_else(default_threads);
+        let threads = context.threads(arguments.threads);
         let usual = manifest.part.as_ref().map_or(LANES, |part| part.lanes).max(arguments.processes);
         let (lanes, ranks) = (arguments.lanes.unwrap_or(usual), arguments.processes);
         let access = Some(Access::usual(manifest.train.bytes() / ranks as u64));

@@ -23,10 +23,11 @@ use clap::{CommandFactory, Parser, Subcommand};
 use std::io::{self, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use tenfill_engine::control::Control;
 use tenfill_engine::error::{Error, Result};
 use tenfill_engine::team::Team;
+use tenfill_engine::usage::{ignores_hangup, most_threads};
 
 #[derive(Parser)]
 #[command(name = "tenfill", version, about, long_about = None, max_term_width = 100)]
@@ -88,9 +89,22 @@ struct Context {
     quiet: bool,
     /// The processes that do it together; only the first of them speaks.
     team: Team,
+    /// Whether it was said that fewer threads are taken than asked for.
+    said_threads: AtomicBool,
 }
 
 impl Context {
+    /// How many threads to take: one per core where the user does not say, and never many more.
+    fn threads(&self, asked: Option<usize>) -> usize {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let most = most_threads();
+        let threads = asked.unwrap_or(cores).clamp(1, most);
+        if asked.is_some_and(|asked| asked > most) && !self.said_threads.swap(true, Ordering::Relaxed) {
+            self.control.say(format!("taking {most} threads: with {cores} cores more would only wait"));
+        }
+        threads
+    }
+
     /// Results for people, on standard output; not in quiet or JSON mode.
     fn print(&self, text: impl std::fmt::Display) {
         if !self.quiet && !self.json {
@@ -130,7 +144,7 @@ fn tell(text: impl std::fmt::Display) {
 fn hush_guarded_panics() {
     let loud = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
-        if !tenfill_engine::ingest::is_guarded() {
+        if !tenfill_engine::storage::is_guarded() {
             loud(panic);
         }
     }));
@@ -159,8 +173,10 @@ pub fn main() -> ExitCode {
     // A limit on file sizes would end the program by this signal; caught, the write fails and says so.
     let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::new(AtomicBool::new(false)));
     // Schedulers send the third when time is nearly up, and mpirun hands it on to its processes.
-    use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
-    for signal in [SIGINT, SIGTERM, SIGUSR1] {
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
+    // A terminal that is closed sends the last; under nohup it must stay ignored.
+    let hangup = (!ignores_hangup()).then_some(SIGHUP);
+    for signal in [SIGINT, SIGTERM, SIGUSR1].into_iter().chain(hangup) {
         // The second one ends the program at once; this must be registered before the first.
         let second = signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&stop));
         let first = signal_hook::flag::register(signal, Arc::clone(&stop));
@@ -175,6 +191,7 @@ pub fn main() -> ExitCode {
         json: arguments.global.json && team.is_first(),
         quiet,
         team,
+        said_threads: AtomicBool::new(false),
     };
     let result = run(arguments.command, &context);
     progress.clear();
@@ -223,11 +240,6 @@ fn run(command: Command, context: &Context) -> Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
     }
-}
-
-/// How many threads to use where the user does not say.
-fn default_threads() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 /// A list in one argument; under the name Vec, clap would expect several arguments.

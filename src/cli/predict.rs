@@ -1,6 +1,6 @@
 //! `tenfill predict`.
 
-use super::{Context, default_threads, given};
+use super::{Context, given};
 use serde_json::json;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -73,7 +73,7 @@ pub(super) fn run(arguments: Arguments, context: &Context) -> Result<ExitCode> {
         },
     };
     drop(ids);
-    let threads = arguments.threads.unwrap_or_else(default_threads);
+    let threads = context.threads(arguments.threads);
     let done = in_pool(threads, || predict_file(&model, &arguments.queries, &options, &context.control))?;
     let seconds = usage.seconds();
     let mut said = format!("{} rows in {}", units::count(done.rows), units::duration(seconds));

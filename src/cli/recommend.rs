@@ -1,7 +1,7 @@
 //! `tenfill recommend`.
 
 use super::predict::in_pool;
-use super::{Context, default_threads, given};
+use super::{Context, given};
 use serde_json::json;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -144,7 +144,7 @@ pub(super) fn run(arguments: Arguments, context: &Context) -> Result<ExitCode> {
         output: arguments.output,
         force: arguments.force,
     };
-    let threads = arguments.threads.unwrap_or_else(default_threads);
+    let threads = context.threads(arguments.threads);
     let done = in_pool(threads, || recommend(&model, &options, &context.control))?;
     let seconds = usage.seconds();
     if options.each.is_some() {

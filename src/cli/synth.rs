@@ -66,7 +66,7 @@ pub(super) struct Arguments {
     /// Seeds everything
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Memory to keep to [default: 1G, or a quarter of the machine's]
+    /// Memory to keep to [default: 1G, or a quarter of the machine's or container's]
     #[arg(long, value_parser = units::parse_size)]
     memory: Option<u64>,
     /// Directory for temporary files [default: beside the output]

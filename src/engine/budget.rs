@@ -1,6 +1,7 @@
 //! The memory budget: whoever holds a buffer that could be large asks here first.
 
 use crate::error::{Error, Result};
+use crate::usage::System;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -34,9 +35,14 @@ impl Budget {
         Ok(Budget { total, taken: Arc::new(AtomicU64::new(0)) })
     }
 
-    /// One GiB, or a quarter of the machine's memory where that is less.
+    /// One GiB, or a quarter of the memory that this process may have where that is less.
     pub fn default_bytes() -> u64 {
-        let quarter = crate::usage::machine_bytes().map_or(1 << 30, |bytes| bytes / 4);
+        Self::default_on(&System::default())
+    }
+
+    /// The same on a given system.
+    pub fn default_on(system: &System) -> u64 {
+        let quarter = system.memory_bytes().map_or(1 << 30, |bytes| bytes / 4);
         quarter.clamp(LEAST, 1 << 30)
     }
 
@@ -96,5 +102,29 @@ impl Reservation {
 impl Drop for Reservation {
     fn drop(&mut self) {
         self.budget.taken.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_default_is_a_quarter_of_what_a_container_allows() {
+        let root = tempfile::tempdir().unwrap();
+        let put = |path: &str, text: &str| {
+            let path = root.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        let default = || Budget::default_on(&System::at(root.path()));
+        assert_eq!(default(), 1 << 30, "where the system says nothing");
+        put("proc/meminfo", "MemTotal: 67108864 kB\n");
+        assert_eq!(default(), 1 << 30);
+        put("proc/self/cgroup", "0::/job\n");
+        put("sys/fs/cgroup/job/memory.max", "536870912\n");
+        assert_eq!(default(), 128 << 20);
+        put("sys/fs/cgroup/job/memory.max", "1048576\n");
+        assert_eq!(default(), LEAST);
     }
 }

@@ -15,11 +15,10 @@ use crate::error::{Error, IoContext, Result};
 use crate::shard::{
     BlockRow, Dataset, HEAD, MANIFEST_FILE, ModeKind, Part, Shard, Split, TABLE_ROW, TAIL, part_name,
 };
-use crate::storage::{AtomicFile, Disk, Staging, make_dir, write_atomic};
+use crate::storage::{AtomicFile, Disk, Staging, make_dir, read_regular, write_atomic};
 use crate::stream::divide;
 use crate::team::lanes_of;
 use std::collections::BTreeSet;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 /// How to cut.
@@ -127,7 +126,7 @@ fn copy_labels(disk: &dyn Disk, dataset: &Dataset, folder: &Path) -> Result<()> 
         if let ModeKind::Integers { labels } | ModeKind::Text { labels } = &mode.kind {
             let (from, to) = (dataset.labels_directory().join(&labels.file), folder.join(&labels.file));
             make_dir(disk, to.parent().unwrap_or(folder))?;
-            write_atomic(disk, &to, &std::fs::read(&from).context("read", &from)?)?;
+            write_atomic(disk, &to, &read_regular(&from)?)?;
         }
     }
     Ok(())
@@ -138,7 +137,7 @@ fn copy_shard(disk: &dyn Disk, shard: &Shard, to: &Path, control: &Control, done
     let mut file = AtomicFile::create(disk, to)?;
     let read = |at: u64, length: usize| {
         let mut bytes = vec![0; length];
-        shard.file().read_exact_at(&mut bytes, at).context("read", shard.path()).map(|()| bytes)
+        shard.read_at(&mut bytes, at).map(|()| bytes)
     };
     file.append(&read(0, HEAD)?)?;
     let mut buffer = Vec::new();

@@ -1,5 +1,9 @@
 //! What this process has used: processor time and memory, as the operating system counts them.
 
+mod memory;
+
+pub use memory::System;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -36,9 +40,18 @@ pub fn peak_resident_bytes() -> u64 {
     status_bytes("VmHWM")
 }
 
-/// The machine's memory, where the system tells.
-pub fn machine_bytes() -> Option<u64> {
-    meminfo("MemTotal:")
+/// The most threads that are ever started: four for each core that this process may use. More would only
+/// wait for each other, and starting thousands takes longer than most runs.
+pub fn most_threads() -> usize {
+    4 * thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Whether this process was started with its hangup signal ignored, as `nohup` does.
+pub fn ignores_hangup() -> bool {
+    let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = text.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    // The first bit is that of signal 1, which is the hangup.
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask & 1 == 1)
 }
 
 /// The machine's cores, whoever may use them, where the system tells.
@@ -117,39 +130,4 @@ impl Drop for Usage {
             let _ = watcher.join();
         }
     }
-}
-
-/// Memory that could be used without swapping, where the system tells: of the machine, and of the
-/// control group (a container, a batch job) that this process is in.
-pub fn available_bytes() -> Option<u64> {
-    match (meminfo("MemAvailable:"), group_limit_bytes()) {
-        (Some(free), Some(limit)) => Some(free.min(limit)),
-        (free, limit) => free.or(limit),
-    }
-}
-
-/// The limit of this process's control group, of either version; none where there is no limit.
-fn group_limit_bytes() -> Option<u64> {
-    let groups = std::fs::read_to_string("/proc/self/cgroup").ok()?;
-    let limit = |line: &str| {
-        let (controllers, group) = line.split_once(':')?.1.split_once(':')?;
-        let (mount, file) = match controllers {
-            "" => ("/sys/fs/cgroup", "memory.max"),
-            _ if controllers.split(',').any(|name| name == "memory") => {
-                ("/sys/fs/cgroup/memory", "memory.limit_in_bytes")
-            }
-            _ => return None,
-        };
-        // Inside a container the group's own folder may be what is mounted.
-        [group.trim_end_matches('/'), ""].iter().find_map(|group| {
-            std::fs::read_to_string(format!("{mount}{group}/{file}")).ok()?.trim().parse::<u64>().ok()
-        })
-    };
-    groups.lines().filter_map(limit).min()
-}
-
-fn meminfo(field: &str) -> Option<u64> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix(field))?;
-    Some(line.split_whitespace().next()?.parse::<u64>().ok()? * 1024)
 }

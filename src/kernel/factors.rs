@@ -25,7 +25,8 @@ impl<'a> FactorsView<'a> {
         let order = ranks.len();
         assert!((MIN_ORDER..=MAX_ORDER).contains(&order), "order {order} is not supported");
         assert_eq!(rows.len(), order, "as many factors as ranks");
-        assert_eq!(core.len(), ranks.iter().product::<usize>(), "the core has the shape of the ranks");
+        let size = ranks.iter().try_fold(1usize, |size, &rank| size.checked_mul(rank));
+        assert_eq!(Some(core.len()), size, "the core has the shape of the ranks");
         let mut view = FactorsView { order, ranks: [0; MAX_ORDER], rows: [&[]; MAX_ORDER], core };
         for level in 0..order {
             assert!(ranks[level] > 0, "ranks are positive");

@@ -40,6 +40,12 @@ pub fn gradient(
     for level in 1..ranks.len() {
         assert_eq!(sums.range(level), 0..factors.dim(level), "sums fit factors");
     }
+    if packed.width() > 0 {
+        // The kernels add to the rows of the two last levels at the offsets of packed rows.
+        assert_eq!(packed.stride(), packed.width(), "a point without a direction");
+        let mut strides = sums.rows[ranks.len() - 2..].iter().map(|rows| rows.stride);
+        assert!(strides.all(|stride| stride == packed.width()), "sums have the stride of packed rows");
+    }
     let slices = sums.range(0);
     for node in 0..block.ids[0].len() {
         // In a tensor of two modes the kernels add to these rows without a further look.
@@ -69,7 +75,6 @@ impl BlockJob for Task<'_> {
         let factors = packed.factors();
         let nodes = Nodes::<M> { factors, sums, contracted, adjoint, arithmetic: PhantomData };
         if packed.width() > 0 {
-            assert_eq!(packed.stride(), packed.width(), "a point without a direction");
             let rows = packed_rows(packed);
             walk(block, block.order - 2, &mut Inner { block, width, rows, nodes, decoded, padded, fibres });
         } else {

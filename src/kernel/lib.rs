@@ -33,6 +33,8 @@ mod packed;
 mod polynomial;
 mod residual;
 mod rows;
+#[cfg(test)]
+mod soundness;
 mod step;
 mod step_inner;
 mod sums;

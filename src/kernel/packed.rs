@@ -15,6 +15,15 @@ use rayon::prelude::*;
 #[repr(C, align(64))]
 struct Line([u64; 8]);
 
+/// Lines that `count` numbers of type T take.
+///
+/// # Panics
+///
+/// Where no memory has so many: a number that has wrapped around would be taken for room that there is.
+fn lines<T>(count: usize) -> usize {
+    count.checked_mul(size_of::<T>()).expect("numbers that fit into memory").div_ceil(size_of::<Line>())
+}
+
 /// Numbers that begin at a line of the cache.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Lines(Vec<Line>);
@@ -22,13 +31,12 @@ pub(super) struct Lines(Vec<Line>);
 impl Lines {
     /// Room for `count` numbers of type T, zero where it is new.
     pub(super) fn resize<T>(&mut self, count: usize) {
-        self.0.resize((count * size_of::<T>()).div_ceil(size_of::<Line>()), Line([0; 8]));
+        self.0.resize(lines::<T>(count), Line([0; 8]));
     }
 
     /// Room for `count` numbers of type T at least, what is there being kept.
     pub(super) fn at_least<T: Pod>(&mut self, count: usize) -> &mut [T] {
-        let lines = (count * size_of::<T>()).div_ceil(size_of::<Line>());
-        if self.0.len() < lines {
+        if self.0.len() < lines::<T>(count) {
             self.resize::<T>(count);
         }
         self.numbers_mut()

@@ -30,6 +30,8 @@ use std::ops::Range;
 pub fn step(block: &BlockView<'_>, line: &Packed<'_>, sums: &mut StepSums, workspace: &mut Workspace) {
     let ranks = line.factors().ranks();
     assert_eq!(block.order, ranks.len(), "block and factors have the same order");
+    // The kernels read a row's change behind the row.
+    assert_eq!(line.stride(), 2 * line.width(), "a point with a direction");
     workspace.contracted.resize(ranks, 1);
     workspace.changed.resize(ranks, 1);
     workspace.decoded.prepare(block, line);

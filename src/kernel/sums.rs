@@ -97,10 +97,11 @@ impl RowSums {
     fn new(range: Range<usize>, rank: usize, stride: usize, single: bool) -> Self {
         let (first, count) = (range.start, range.len());
         let mut numbers = Lines::default();
+        let all = count.checked_mul(stride).expect("rows that fit into memory");
         if single {
-            numbers.resize::<f32>(count * stride);
+            numbers.resize::<f32>(all);
         } else {
-            numbers.resize::<f64>(count * stride);
+            numbers.resize::<f64>(all);
         }
         RowSums { first, rank, stride, count, single, numbers }
     }

@@ -63,7 +63,7 @@ fn streamed_sums_are_those_of_the_formula() {
         let polynomial = formula.line_polynomial(&at, &along).unwrap();
 
         let mut bits = Vec::new();
-        for access in [Access::Mapped, Access::ReadAhead] {
+        for access in [Access::Cached, Access::ReadAhead] {
             let needs =
                 Needs::of(&dataset, &ranks, Precision::F64, Some(access), rayon::current_num_threads());
             for memory in [1 << 30, needs.total(1).max(16 << 20)] {
@@ -91,7 +91,7 @@ fn damage_met_in_a_pass_is_named() {
     let mut bytes = std::fs::read(&shard).unwrap();
     bytes[5000] ^= 4;
     std::fs::write(&shard, bytes).unwrap();
-    for access in [Access::Mapped, Access::ReadAhead] {
+    for access in [Access::Cached, Access::ReadAhead] {
         let mut streamed = open(&dataset, &[2, 2, 2], 1 << 30, access);
         let at = point(&[300, 200, 50], &[2, 2, 2], 1);
         let error = streamed.cost_and_gradient(&at, &mut Tangent::zeros_like(&at)).unwrap_err().to_string();
@@ -101,7 +101,7 @@ fn damage_met_in_a_pass_is_named() {
 
 /// Counts, coordinates, biases and a penalty, all at once.
 fn regularised(dataset: &Dataset, ranks: &[usize], kind: PenaltyKind) -> Regularised {
-    let mut objective = Regularised::new(open(dataset, ranks, 1 << 30, Access::Mapped));
+    let mut objective = Regularised::new(open(dataset, ranks, 1 << 30, Access::Cached));
     let (counts, time) = bias_fit::count(dataset, objective.data.train(), Some((1, 2))).unwrap();
     objective.coordinates = Some(Coordinates::new(&counts));
     objective.penalty = Penalty { kind, lambda: 0.1, smoothing: 1e-4 };
@@ -140,7 +140,7 @@ fn refitted_biases_come_to_the_damped_least_squares() {
     let folder = tempfile::tempdir().unwrap();
     let dims = [40, 300, 20];
     let (dataset, _) = data(folder.path(), &dims, 9_000);
-    let streamed = open(&dataset, &[1, 1, 1], 1 << 30, Access::Mapped);
+    let streamed = open(&dataset, &[1, 1, 1], 1 << 30, Access::Cached);
     let order = dataset.manifest().mode_order.clone();
     let (counts, time) = bias_fit::count(&dataset, streamed.train(), Some((1, 2))).unwrap();
     let (mut biases, mut damping) =

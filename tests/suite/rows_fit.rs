@@ -277,7 +277,7 @@ fn sweeps_are_those_of_the_formula() {
         let (dataset, entries) = data(folder.path(), dims, weighted);
         let budget = Budget::new(1 << 30).unwrap();
         let streamed =
-            Streamed::open(&dataset, ranks, Precision::F64, &budget, Some(Access::Mapped)).unwrap();
+            Streamed::open(&dataset, ranks, Precision::F64, &budget, Some(Access::Cached)).unwrap();
         let (counts, _) = bias_fit::count(&dataset, streamed.train(), None).unwrap();
         let sizes: Vec<usize> = dims.iter().map(|&dim| dim as usize).collect();
         let mut point = random_point(&sizes, ranks, Distribution::Gaussian, 3);
@@ -363,7 +363,7 @@ fn a_threshold_lies_halfway_to_the_next_value() {
         let (dataset, entries) = data(folder.path(), &[60, 40, 12], weighted);
         let budget = Budget::new(1 << 30).unwrap();
         let streamed =
-            Streamed::open(&dataset, &[1, 1, 1], Precision::F64, &budget, Some(Access::Mapped)).unwrap();
+            Streamed::open(&dataset, &[1, 1, 1], Precision::F64, &budget, Some(Access::Cached)).unwrap();
         // Entries without weight are none.
         let mut values: Vec<f64> = entries.iter().map(|entry| entry.1).collect();
         values.sort_by(f64::total_cmp);

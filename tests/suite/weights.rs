@@ -73,7 +73,7 @@ fn write_parquet(path: &Path, rows: &[([u32; 3], f64, u32)], whole: bool) {
 
 fn open(folder: &Path) -> Streamed {
     let dataset = Dataset::open(folder).unwrap();
-    Streamed::open(&dataset, &[2, 3, 2], Precision::F64, &Budget::new(1 << 30).unwrap(), Some(Access::Mapped))
+    Streamed::open(&dataset, &[2, 3, 2], Precision::F64, &Budget::new(1 << 30).unwrap(), Some(Access::Cached))
         .unwrap()
 }
 

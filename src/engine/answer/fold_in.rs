@@ -18,7 +18,7 @@ use crate::ingest::source::is_stdin;
 use crate::model::{Found, ModeIds, Model, sort_ids};
 use crate::run::{CONFIG_FILE, Config, log_path};
 use crate::shard::{Dataset, Split};
-use crate::storage::{RealDisk, Staging, make_dir, write_atomic};
+use crate::storage::{RealDisk, Staging, make_dir, read_regular, write_atomic};
 use std::collections::HashSet;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -127,7 +127,7 @@ pub fn fold_in(
     config.write(&disk, staging.path())?;
     let (from, to) = (log_path(run), log_path(staging.path()));
     if from.is_file() {
-        write_atomic(&disk, &to, &std::fs::read(&from).context("read", &from)?)?;
+        write_atomic(&disk, &to, &read_regular(&from)?)?;
     }
     let directory = staging.path().join("model");
     make_dir(&disk, &directory)?;

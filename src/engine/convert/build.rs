@@ -1,6 +1,6 @@
 //! Spooled rows to a dataset: final indices, sort, duplicates, shards, manifest.
 
-use super::gather::Gather;
+use super::gather::{Gather, WRITING};
 use super::merge::{Job, Layout, Merged};
 use super::options::{ConvertOptions, Converted, SplitRule};
 use super::order;
@@ -43,7 +43,9 @@ pub(super) fn build(
     let record = time_at + 8 * usize::from(timed) + usize::from(tagged);
     let resolved = names.iter().zip(modes).enumerate();
     let resolved =
-        resolved.map(|(position, (name, mode))| resolve::resolve(name, position, mode, &times_seen));
+        resolved.map(|(position, (name, mode))| {
+            resolve::resolve(name, position, mode, &times_seen, spool.len(), budget, control)
+        });
     let resolved = resolved.collect::<Result<Vec<Resolved>>>()?;
     let dims: Vec<u32> = resolved.iter().map(|mode| mode.dim).collect();
     let (mode_order, mode_order_reason) = order::choose(&names, &dims, &pairs);
@@ -81,8 +83,12 @@ pub(super) fn build(
         packing: &packing,
         splitter,
     };
-    let writing =
-        budget.reserve(DatasetWriter::memory(&level_dims, weighted) + (4 << 20), "writing shards")?;
+    let writing = budget.reserve(DatasetWriter::memory(&level_dims, weighted) + WRITING, "writing shards");
+    let writing = writing.map_err(|error| match error {
+        // With more memory ids will take more, too.
+        Error::Budget { budget, needed, what } => Error::Budget { budget, needed: needed / 4 * 5, what },
+        error => error,
+    })?;
     let sorting = budget.reserve(budget.free() * 9 / 10, "sorting")?;
     let job = Job {
         layout,

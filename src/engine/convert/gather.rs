@@ -1,13 +1,14 @@
 //! Takes rows in: ids become provisional numbers, the rest is counted and spooled.
 
+use super::generations::Spill;
 use super::spool::Spool;
 use crate::budget::{Budget, Reservation};
 use crate::error::{Error, Result};
 use crate::ingest::columns::Binning;
 use crate::ingest::sketch::{Sketch, mix};
 use crate::ingest::{Cell, Dictionary, FilePlan, ModeCells, ModeRole, RowBatch, TimesSeen};
-use crate::shard::Split;
-use std::path::Path;
+use crate::shard::{DatasetWriter, Split};
+use std::path::{Path, PathBuf};
 
 /// The least and the largest number of a binned column, and how its times were written.
 #[derive(Debug, Clone, Copy)]
@@ -25,10 +26,45 @@ impl Span {
     }
 }
 
+/// Ids may have so much memory in any case: below it, they would go to disk with every batch of rows.
+const LEAST_FOR_IDS: u64 = 2 << 20;
+/// What is on its way to the shards.
+pub(super) const WRITING: u64 = 4 << 20;
+
+/// The ids of a mode so far.
+#[derive(Debug)]
+pub(super) struct IdsSoFar {
+    pub dictionary: Dictionary,
+    /// Those that did not fit into memory.
+    pub spill: Option<Spill>,
+}
+
+impl IdsSoFar {
+    /// Bytes of memory that they take now, or while their rows are looked up.
+    fn memory(&self) -> u64 {
+        let spilled = self.spill.as_ref().map_or(0, Spill::memory);
+        self.dictionary.dense_memory() + self.dictionary.extras().memory().max(spilled)
+    }
+
+    /// How many there are, at the most.
+    fn most(&self) -> u64 {
+        self.dictionary.most() + self.spill.as_ref().map_or(0, Spill::most)
+    }
+
+    /// Moves ids out of memory; `rows` have come so far.
+    fn spill(&mut self, rows: u64, scratch: &Path) -> Result<()> {
+        let spill = match &mut self.spill {
+            Some(spill) => spill,
+            none => none.insert(Spill::new(scratch)?),
+        };
+        spill.add(self.dictionary.take_extras(), rows)
+    }
+}
+
 /// What is known of a mode so far.
 #[derive(Debug)]
 pub(super) enum ModeGather {
-    Ids(Box<Dictionary>),
+    Ids(Box<IdsSoFar>),
     Indices { base: i64, dim: Option<u32>, largest: u32 },
     Bins { binning: Binning, span: Span },
 }
@@ -58,7 +94,11 @@ pub struct Gather {
     pub(super) first_bad: Option<String>,
     skip_bad: u64,
     memory: Reservation,
-    scratch: Vec<u64>,
+    budget: Budget,
+    /// What the rest of the conversion will need.
+    later: u64,
+    scratch: PathBuf,
+    hashes: Vec<u64>,
 }
 
 impl Gather {
@@ -70,7 +110,13 @@ impl Gather {
         skip_bad: u64,
     ) -> Result<Self> {
         let modes = plan.modes.iter().map(|mode| match mode.role {
-            ModeRole::Ids => ModeGather::Ids(Box::default()),
+            ModeRole::Ids => {
+                // A bit for every small integer, as far as all modes together keep to a small part of the
+                // budget: half as much again is needed to count them.
+                let bits = budget.total() / (12 * plan.modes.len() as u64) * 8 * 2 / 3;
+                let dictionary = Dictionary::new(usize::try_from(bits).unwrap_or(usize::MAX));
+                ModeGather::Ids(Box::new(IdsSoFar { dictionary, spill: None }))
+            }
             ModeRole::Indices { base, dim } => ModeGather::Indices { base, dim, largest: 0 },
             ModeRole::Bins(binning) => ModeGather::Bins { binning, span: Span::EMPTY },
         });
@@ -110,7 +156,8 @@ impl Gather {
         scratch: &Path,
         skip_bad: u64,
     ) -> Result<Self> {
-        let record = record_bytes(&modes, weight_name.is_some(), timed, tagged);
+        let (order, weighted) = (modes.len(), weight_name.is_some());
+        let record = record_bytes(&modes, weighted, timed, tagged);
         let memory = budget.reserve(1 << 20, "the dictionaries of ids")?;
         Ok(Gather {
             pairs: Pairs::new(names.len()),
@@ -126,7 +173,10 @@ impl Gather {
             first_bad: None,
             skip_bad,
             memory,
-            scratch: Vec::new(),
+            later: later(order, weighted),
+            budget: budget.clone(),
+            scratch: scratch.into(),
+            hashes: Vec::new(),
         })
     }
 
@@ -174,21 +224,17 @@ impl Gather {
         let rows = batch.len();
         let record = self.record_bytes();
         let out = self.spool.extend(rows)?;
-        self.scratch.resize(rows * batch.modes.len(), 0);
-        let hashes = &mut self.scratch;
+        self.hashes.resize(rows * batch.modes.len(), 0);
+        let hashes = &mut self.hashes;
         let order = batch.modes.len();
         let mut at = 0;
         for (position, (mode, cells)) in self.modes.iter_mut().zip(&batch.modes).enumerate() {
             match (mode, cells) {
-                (ModeGather::Ids(dictionary), ModeCells::Ids(cells)) => {
+                (ModeGather::Ids(ids), ModeCells::Ids(cells)) => {
                     for (row, &cell) in cells.iter().enumerate() {
-                        let (code, hash) = dictionary.code(cell, batch);
+                        let (code, hash) = ids.dictionary.code(cell, batch);
                         put(out, row * record + at, &code.to_le_bytes());
                         hashes[row * order + position] = hash;
-                    }
-                    if dictionary.is_full() {
-                        let name = &self.names[position];
-                        return Err(Error::request(format!("mode {name} has more than a billion ids")));
                     }
                     at += 4;
                 }
@@ -235,16 +281,40 @@ impl Gather {
             (0..rows).for_each(|row| out[row * record + at] = tag);
         }
         hashes.chunks_exact(order).for_each(|row| self.pairs.add(row));
-        let held: u64 =
-            self.modes.iter().map(|mode| if let ModeGather::Ids(d) = mode { d.memory() } else { 0 }).sum();
-        // Growing tables hold the old and the new copy for a moment; finishing needs some more.
-        let held = (1 << 20) + held * 3 / 2;
-        if self.memory.resize(held).is_ok() {
-            return Ok(());
+        self.fit()
+    }
+
+    /// Moves rows, and then ids, to disk until what is left fits the budget.
+    fn fit(&mut self) -> Result<()> {
+        let rows = self.rows();
+        loop {
+            let ids = self.modes.iter_mut().filter_map(|mode| match mode {
+                ModeGather::Ids(ids) => Some(ids),
+                _ => None,
+            });
+            let (mut held, mut most, mut largest) = (1 << 20, 0, None::<&mut Box<IdsSoFar>>);
+            for ids in ids {
+                held += ids.memory();
+                most += ids.most();
+                let memory = |ids: &IdsSoFar| ids.dictionary.extras().memory();
+                if largest.as_ref().is_none_or(|other| memory(other) < memory(ids)) {
+                    largest = Some(ids);
+                }
+            }
+            // The shards will be written beside them.
+            let later = self.later + DatasetWriter::memory_per_index(most);
+            let room = self.budget.total().saturating_sub(later).max(LEAST_FOR_IDS);
+            let full = largest.as_ref().is_some_and(|ids| held > room || ids.dictionary.extras().is_full());
+            if !full && self.memory.resize(held).is_ok() {
+                return Ok(());
+            }
+            self.spool.spill()?;
+            match (full, self.memory.resize(held), largest.filter(|ids| !ids.dictionary.extras().is_empty())) {
+                (false, Ok(()), _) => return Ok(()),
+                (_, _, Some(ids)) => ids.spill(rows, &self.scratch)?,
+                (_, result, None) => return result,
+            }
         }
-        // Rows can wait on disk; ids cannot.
-        self.spool.spill()?;
-        self.memory.resize(held)
     }
 
     /// Takes entries that a program made: `indices` holds one per mode and entry.
@@ -273,6 +343,11 @@ impl Gather {
     pub(super) fn record_bytes(&self) -> usize {
         record_bytes(&self.modes, self.weight_name.is_some(), self.timed, self.tagged)
     }
+}
+
+/// Memory that the spool, the sort and the shards need at the least when all rows are in.
+fn later(order: usize, weighted: bool) -> u64 {
+    DatasetWriter::memory(&vec![0; order], weighted) + WRITING + (4 << 20)
 }
 
 /// Bytes of a spooled row: its cells, value, weight, time and split.

@@ -28,6 +28,13 @@ pub(super) struct Layout<'a> {
 }
 
 impl Layout<'_> {
+    /// Makes sure that the ids of a row can be looked up, and tells the first row after it that needs
+    /// another call.
+    fn bring(&self, row: u64) -> Result<u64> {
+        let next = self.modes.iter().map(|mode| mode.index.bring(row));
+        next.collect::<Result<Vec<u64>>>().map(|next| next.into_iter().min().unwrap_or(u64::MAX))
+    }
+
     #[inline]
     fn key<const W: usize, P: Payload>(&self, row: &[u8]) -> Record<W, P> {
         let mut indices = [0; MAX_ORDER];
@@ -93,9 +100,14 @@ impl Job<'_> {
         let packing = self.layout.packing;
         let mut sorter = Sorter::<W, P>::new(packing.bits(), ties, self.memory, self.scratch);
         self.control.progress().stage("sort", Unit::Rows, self.rows);
+        let (mut number, mut change) = (0, 0);
         spool.for_each_piece(|piece| {
             self.control.check()?;
             for row in piece.chunks_exact(self.layout.record) {
+                if number == change {
+                    change = self.layout.bring(number)?;
+                }
+                number += 1;
                 sorter.push(self.layout.key(row))?;
             }
             self.control.progress().advance(sorter.len(), &"");
@@ -145,23 +157,25 @@ impl Job<'_> {
         })
     }
 
-    fn labels<const W: usize>(&self, key: &Key<W>) -> String {
+    fn labels<const W: usize>(&self, key: &Key<W>) -> Result<String> {
         let mut levels = [0; MAX_ORDER];
         self.layout.packing.unpack(key, &mut levels[..self.level_dims.len()]);
         let label = |(level, &mode): (usize, &usize)| {
             let resolved = &self.layout.modes[mode];
             let text = match &resolved.index {
-                ModeIndex::Ids(collected) => {
-                    collected.label(collected.codes()[levels[level] as usize]).into_owned()
-                }
+                ModeIndex::Ids(ids) => match ids.labels()?.nth(levels[level] as usize) {
+                    Some(key) => key?.label().to_text().into_owned(),
+                    None => format!("index {}", levels[level]),
+                },
                 ModeIndex::Indices { base } => (i64::from(levels[level]) + base).to_string(),
                 ModeIndex::Bins { .. } => format!("bin {}", levels[level]),
             };
-            (mode, format!("{} {text}", self.names[mode]))
+            Ok((mode, format!("{} {text}", self.names[mode])))
         };
-        let mut labels: Vec<(usize, String)> = self.layout.mode_order.iter().enumerate().map(label).collect();
+        let labels = self.layout.mode_order.iter().enumerate().map(label);
+        let mut labels = labels.collect::<Result<Vec<(usize, String)>>>()?;
         labels.sort();
-        labels.into_iter().map(|(_, label)| label).collect::<Vec<_>>().join(", ")
+        Ok(labels.into_iter().map(|(_, label)| label).collect::<Vec<_>>().join(", "))
     }
 }
 
@@ -211,7 +225,7 @@ impl<'a, const W: usize, P: Payload> Merger<'a, W, P> {
                 }
                 self.merged.duplicates += 1;
                 if self.job.options.duplicates == Duplicates::Error {
-                    let entry = self.job.labels(&record.key);
+                    let entry = self.job.labels(&record.key)?;
                     return Err(Error::request(format!(
                         "two rows have the same entry ({entry}): --duplicates mean, sum, first or last joins them"
                     )));
@@ -244,7 +258,7 @@ impl<'a, const W: usize, P: Payload> Merger<'a, W, P> {
                 Duplicates::Error | Duplicates::First | Duplicates::Last => {}
             }
             if !entry.value.value().is_finite() || entry.value.weight().is_some_and(|w| !w.is_finite()) {
-                let labels = self.job.labels(&entry.key);
+                let labels = self.job.labels(&entry.key)?;
                 return Err(Error::request(format!(
                     "the values of entry ({labels}) are too large to be joined"
                 )));

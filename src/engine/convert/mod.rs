@@ -2,13 +2,16 @@
 //! ([`crate::shard`]).
 //!
 //! Rows are read once. Their ids get provisional numbers and go, with the value, into a [`spool`]
-//! (memory first, then a scratch file without a name). When all ids are known the labels are
+//! (memory first, then a scratch file without a name); so do ids that do not fit into memory. When all
+//! ids are known the labels are
 //! sorted, the mode order is chosen, and the spooled rows are sorted by their final indices;
 //! duplicates meet in the merge, and what comes out is written block by block. So the same rows in
 //! any order give the same bytes.
 
 mod build;
 mod gather;
+mod generations;
+mod ids;
 mod merge;
 mod options;
 mod order;
@@ -44,7 +47,8 @@ pub fn convert_on(disk: &dyn Disk, options: &ConvertOptions, control: &Control) 
     let scratch = scratch_directory(options.temp_dir.as_deref(), &options.output)?;
     let mut read = options.read.clone();
     // A thread holds a chunk and the rows parsed from it, some ten times as large.
-    let threads = read.threads.max(1);
+    let threads = read.threads.clamp(1, crate::usage::most_threads());
+    read.threads = threads;
     read.chunk = (options.memory as usize / (threads * 200)).clamp(32 << 10, 512 << 10);
     read.scratch.clone_from(&scratch);
     let pipeline = budget.reserve((threads * read.chunk * 24) as u64 + (4 << 20), "reading")?;

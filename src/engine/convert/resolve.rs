@@ -1,20 +1,24 @@
 //! When all rows are in: labels sorted, bins fixed, provisional numbers to indices.
 
-use super::gather::{ModeGather, per_second};
+use super::gather::{IdsSoFar, ModeGather, per_second};
+use super::ids::{Ids, InOrder};
+use crate::budget::Budget;
+use crate::control::Control;
 use crate::error::{Error, Result};
-use crate::ingest::dictionary::hash_integer;
+use crate::ingest::label::{Label, hash_integer};
 use crate::ingest::sketch::mix;
-use crate::ingest::{Collected, TimesSeen};
+use crate::ingest::TimesSeen;
 use crate::shard::{Bins, LABELS_PER_BATCH, ModeKind, write_label_parts};
 use crate::storage::Disk;
-use arrow_array::{ArrayRef, Int64Array, LargeStringArray};
+use arrow_array::builder::{ArrayBuilder, LargeStringBuilder};
+use arrow_array::{ArrayRef, Int64Array};
 use arrow_schema::DataType;
 use std::path::Path;
 use std::sync::Arc;
 
 /// The way from a spooled cell to an index and a hash of its label.
 pub(super) enum ModeIndex {
-    Ids(Collected),
+    Ids(Ids),
     Indices {
         base: i64,
     },
@@ -38,7 +42,7 @@ impl ModeIndex {
     #[inline]
     pub(super) fn read(&self, cell: &[u8]) -> (u32, u64) {
         match self {
-            ModeIndex::Ids(collected) => collected.index(u32_of(cell)),
+            ModeIndex::Ids(ids) => ids.index(u32_of(cell)),
             ModeIndex::Indices { base } => {
                 let index = u32_of(cell);
                 (index, hash_integer(i64::from(index) + base))
@@ -49,6 +53,12 @@ impl ModeIndex {
                 (bin, mix((first + i64::from(bin)) as u64))
             }
         }
+    }
+
+    /// Makes sure that the cell of a row can be read, and tells the first row after it that needs another
+    /// call.
+    pub(super) fn bring(&self, row: u64) -> Result<u64> {
+        if let ModeIndex::Ids(ids) = self { ids.bring(row) } else { Ok(u64::MAX) }
     }
 
     pub(super) fn width(&self) -> usize {
@@ -79,13 +89,17 @@ pub(super) fn resolve(
     position: usize,
     mode: ModeGather,
     times_seen: &TimesSeen,
+    rows: u64,
+    budget: &Budget,
+    control: &Control,
 ) -> Result<Resolved> {
     match mode {
-        ModeGather::Ids(dictionary) => {
-            let collected = dictionary.finish();
-            let dim = u32::try_from(collected.len())
+        ModeGather::Ids(ids) => {
+            let IdsSoFar { dictionary, spill } = *ids;
+            let ids = Ids::new(dictionary, spill, rows, budget, control)?;
+            let dim = u32::try_from(ids.len())
                 .map_err(|_| Error::request(format!("mode {name} has more than {} ids", u32::MAX)))?;
-            Ok(Resolved { dim, index: ModeIndex::Ids(collected), bins: None })
+            Ok(Resolved { dim, index: ModeIndex::Ids(ids), bins: None })
         }
         ModeGather::Indices { base, dim, largest } => {
             Ok(Resolved { dim: dim.unwrap_or(largest + 1), index: ModeIndex::Indices { base }, bins: None })
@@ -128,13 +142,12 @@ pub(super) fn kind(
     disk: &dyn Disk,
     directory: &Path,
 ) -> Result<ModeKind> {
-    let collected = match (&resolved.index, &resolved.bins) {
+    let ids = match (&resolved.index, &resolved.bins) {
         (_, Some(bins)) => return Ok(ModeKind::Bins(bins.clone())),
         (ModeIndex::Indices { base }, _) => return Ok(ModeKind::Range { base: *base }),
-        (ModeIndex::Ids(collected), _) => collected,
+        (ModeIndex::Ids(ids), _) => ids,
         (ModeIndex::Bins { .. }, None) => return Err(Error::request("a binned mode has lost its bins")),
     };
-    let codes = collected.codes();
     // A file name that every system takes, and that two modes never share.
     let plain: String = name
         .chars()
@@ -145,21 +158,57 @@ pub(super) fn kind(
     } else {
         format!("modes/{plain}.{}.arrow", position + 1)
     };
-    let parts = codes.chunks(LABELS_PER_BATCH);
-    if collected.all_integers() {
-        let integer = |&code: &u32| collected.integer(code);
-        let base = codes.first().map_or(0, integer);
-        if codes.iter().map(integer).zip(base..).all(|(value, expected)| value == expected) {
-            return Ok(ModeKind::Range { base });
-        }
-        let parts = parts
-            .map(|part| -> ArrayRef { Arc::new(Int64Array::from_iter_values(part.iter().map(integer))) });
-        let labels = write_label_parts(disk, directory, file, &DataType::Int64, parts)?;
-        return Ok(ModeKind::Integers { labels });
+    if !ids.all_integers() {
+        let parts = text_parts(ids.labels()?);
+        let labels = write_label_parts(disk, directory, file, &DataType::LargeUtf8, parts)?;
+        return Ok(ModeKind::Text { labels });
     }
-    let parts = parts.map(|part| -> ArrayRef {
-        Arc::new(LargeStringArray::from_iter_values(part.iter().map(|&code| collected.label(code))))
-    });
-    let labels = write_label_parts(disk, directory, file, &DataType::LargeUtf8, parts)?;
-    Ok(ModeKind::Text { labels })
+    if let Some(base) = plain_range(ids)? {
+        return Ok(ModeKind::Range { base });
+    }
+    let parts = integer_parts(ids.labels()?);
+    let labels = write_label_parts(disk, directory, file, &DataType::Int64, parts)?;
+    Ok(ModeKind::Integers { labels })
+}
+
+fn integer(label: Label<'_>) -> i64 {
+    if let Label::Integer(value) = label { value } else { 0 }
+}
+
+/// The first of integers that follow one another without a gap.
+fn plain_range(ids: &Ids) -> Result<Option<i64>> {
+    let mut base = None;
+    for (number, key) in ids.labels()?.enumerate() {
+        let value = integer(key?.label());
+        if value.checked_sub(number as i64) != Some(*base.get_or_insert(value)) {
+            return Ok(None);
+        }
+    }
+    Ok(Some(base.unwrap_or(0)))
+}
+
+fn integer_parts(mut labels: InOrder<'_>) -> impl Iterator<Item = Result<ArrayRef>> {
+    std::iter::from_fn(move || {
+        let part = labels.by_ref().take(LABELS_PER_BATCH).map(|key| Ok(integer(key?.label())));
+        match part.collect::<Result<Vec<i64>>>() {
+            Ok(part) if part.is_empty() => None,
+            part => Some(part.map(|part| -> ArrayRef { Arc::new(Int64Array::from(part)) })),
+        }
+    })
+}
+
+fn text_parts(mut labels: InOrder<'_>) -> impl Iterator<Item = Result<ArrayRef>> {
+    /// Bytes of text in a part, about: labels may be long.
+    const MOST: usize = 4 << 20;
+    std::iter::from_fn(move || {
+        let mut part = LargeStringBuilder::new();
+        while part.len() < LABELS_PER_BATCH && part.values_slice().len() < MOST {
+            match labels.next() {
+                Some(Ok(key)) => part.append_value(key.label().to_text()),
+                Some(Err(error)) => return Some(Err(error)),
+                None => break,
+            }
+        }
+        if part.is_empty() { None } else { Some(Ok(Arc::new(part.finish()) as ArrayRef)) }
+    })
 }

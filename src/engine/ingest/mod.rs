@@ -7,7 +7,7 @@
 pub mod columns;
 pub mod dialect;
 pub mod dictionary;
-mod guard;
+pub mod label;
 pub mod number;
 pub mod parquet;
 pub mod reader;
@@ -17,7 +17,6 @@ pub mod source;
 pub mod text;
 
 pub use columns::{Binning, ColumnRef, ColumnRequest, FilePlan, ModeColumn, ModeRole};
-pub use dictionary::{Collected, Dictionary};
-pub use guard::is_guarded;
+pub use dictionary::Dictionary;
 pub use reader::{Format, ReadOptions, open, read_rows};
 pub use rows::{BadRow, Cell, ModeCells, RowBatch, TimesSeen};

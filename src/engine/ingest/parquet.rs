@@ -1,11 +1,11 @@
 //! Parquet to rows: one file or a directory of parts.
 
 use super::columns::{Columns, FilePlan, ModeRole};
-use super::guard::guarded;
 use super::number::{parse_integer, parse_number, parse_time};
 use super::rows::{Cell, ModeCells, RowBatch, TimesSeen};
 use super::text::{LONGEST_LINE, check_index, check_weight, shown};
 use crate::error::{Error, IoContext, Result};
+use crate::storage::guarded;
 use arrow_array::cast::AsArray;
 use arrow_array::types::*;
 use arrow_array::{Array, ArrayRef, RecordBatch};

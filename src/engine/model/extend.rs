@@ -1,11 +1,11 @@
 //! A model with more indices in a mode than it was trained with.
 
 use super::{BiasAbout, FILE, KIND, Model, write_arrays, write_biases};
-use crate::error::{Error, IoContext, Result};
+use crate::error::{Error, Result};
 use crate::ingest::number::parse_integer;
 use crate::rows::Rows;
 use crate::shard::{Labels, ModeKind, write_labels};
-use crate::storage::{ContainerWriter, Disk, make_dir, write_atomic};
+use crate::storage::{ContainerWriter, Disk, make_dir, read_regular, write_atomic};
 use arrow_array::{Int64Array, LargeStringArray};
 use std::path::Path;
 
@@ -36,8 +36,7 @@ impl Model {
             let (ModeKind::Integers { labels } | ModeKind::Text { labels }) = &about.kind else { continue };
             if other != mode || added.is_empty() {
                 let (from, to) = (self.directory.join(&labels.file), directory.join(&labels.file));
-                let bytes = std::fs::read(&from).context("read", &from)?;
-                write_atomic(disk, &to, &bytes)?;
+                write_atomic(disk, &to, &read_regular(&from)?)?;
             }
         }
         if !added.is_empty() {

@@ -19,11 +19,11 @@ pub use predict::Prediction;
 pub(crate) use predict::value_of;
 pub use resolve::{Found, ModeIds};
 
-use crate::error::{Error, IoContext, Result};
+use crate::error::{Error, Result};
 use crate::manifold::{Core, Point};
 use crate::rows::Rows;
 use crate::shard::{Dataset, Labels, Mode, ModeKind, read_labels};
-use crate::storage::{Container, ContainerWriter, Disk, make_dir, write_atomic};
+use crate::storage::{Container, ContainerWriter, Disk, make_dir, read_regular, write_atomic};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
@@ -115,8 +115,7 @@ impl Model {
                     (dataset.labels_directory().join(&labels.file), directory.join(&labels.file));
                 let folder = to.parent().unwrap_or(directory);
                 make_dir(disk, folder)?;
-                let bytes = std::fs::read(&from).context("read", &from)?;
-                write_atomic(disk, &to, &bytes)?;
+                write_atomic(disk, &to, &read_regular(&from)?)?;
             }
         }
         Ok(())
@@ -158,7 +157,7 @@ impl Model {
     pub fn read(run: &Path) -> Result<Self> {
         let directory = run.join("model");
         let path = directory.join(FILE);
-        if !path.is_file() {
+        if path.symlink_metadata().is_err() {
             return Err(if run.join("config.json").is_file() {
                 Error::input(run, "the run has no model yet: let it reach its first checkpoint")
             } else if run.exists() {

@@ -87,7 +87,7 @@ impl Needs {
         // Which rows travel is a bit per row, or a range where they are few.
         let views = if several { read.sum::<u64>() * halves } else { 0 };
         let flags: u64 = manifest.modes.iter().map(|mode| u64::from(mode.dim)).sum();
-        let window = access.map_or(0, Access::lane_memory);
+        let window = access.map_or(0, |access| access.lane_memory(manifest));
         let constant = CONSTANT
             + flags * if several { 3 } else { 1 }
             + if several { MESSAGES } else { 0 }

@@ -17,9 +17,9 @@ pub use components::{Components, components};
 pub use periods::{Periodogram, periodogram};
 
 use crate::control::{Control, Unit};
-use crate::error::{Error, IoContext, Result};
+use crate::error::{Error, Result};
 use crate::model::{ModeIds, Model};
-use crate::run::{Config, log_path};
+use crate::run::{Config, read_lines};
 use crate::storage::{Disk, make_dir, write_atomic};
 use activity::Activity;
 use serde_json::Value;
@@ -43,14 +43,7 @@ impl Facts {
         let config = Config::read(run)?;
         let model = Model::read(run)?;
         let ids = ModeIds::of_all(&model)?;
-        let path = log_path(run);
-        let text = if path.is_file() {
-            std::fs::read_to_string(&path).context("read", &path)?
-        } else {
-            String::new()
-        };
-        // A line that a crash cut short does not parse.
-        let log = text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+        let log = read_lines(run)?;
         let (mut activity, mut entries) = (None, [0; 3]);
         match config.open_datasets(run) {
             Ok(datasets) => {

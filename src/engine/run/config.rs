@@ -6,7 +6,7 @@ use crate::kernel::Precision;
 use crate::recipe::Recipe;
 use crate::shard::{Dataset, Manifest, Split};
 use crate::solver::{Algorithm, Beta, Options, StepRule};
-use crate::storage::{Disk, write_atomic};
+use crate::storage::{Disk, check_folders, read_regular, write_atomic};
 use crate::stream::LANES;
 use crate::team::Team;
 use serde::{Deserialize, Serialize};
@@ -184,7 +184,7 @@ impl Config {
     /// Reads the configuration of a run.
     pub fn read(run: &Path) -> Result<Self> {
         let path = run.join(CONFIG_FILE);
-        if !path.is_file() {
+        if path.symlink_metadata().is_err() {
             let what = if RunDirectory::was_begun(run) {
                 "the run was ended before it had read its data: start it again with complete"
             } else if run.exists() {
@@ -194,7 +194,8 @@ impl Config {
             };
             return Err(Error::input(run, what));
         }
-        let text = std::fs::read(&path).context("read", &path)?;
+        check_folders(run, &["checkpoints", "model", "model/modes"])?;
+        let text = read_regular(&path)?;
         let wrong = |error: serde_json::Error| {
             Error::input(&path, format!("the configuration cannot be understood: {error}"))
         };
@@ -202,7 +203,13 @@ impl Config {
         if let Some(found) = version["format_version"].as_u64().filter(|&found| found > u64::from(VERSION)) {
             return Err(Error::Newer { file: path, found, known: VERSION.into() });
         }
-        serde_json::from_value(version).map_err(wrong)
+        let config: Self = serde_json::from_value(version).map_err(wrong)?;
+        // Where the numbers make no sense, no start and no checkpoint can be made sense of.
+        let range = config.recipe.range.is_none_or(|(least, most)| least <= most);
+        if !range || config.lanes == 0 {
+            return Err(Error::input(&path, "the configuration was changed and makes no sense: bring it back"));
+        }
+        Ok(config)
     }
 
     /// Opens the dataset of a run and those that were folded in.
@@ -227,7 +234,15 @@ impl Config {
             let what = "the dataset is not the one that this run began with: start a new run with complete";
             return Err(Error::input(dataset.directory(), what));
         }
-        Ok(dataset)
+        // A run's own ranks are whole: one for every mode.
+        let asked = check_rank(&self.rank, dataset.manifest());
+        let fits = match &asked {
+            Ok(rank) if *rank == self.rank => return Ok(dataset),
+            Ok(_) => format!("rank {:?} for {} modes", self.rank, dataset.manifest().modes.len()),
+            Err(error) => error.to_string(),
+        };
+        let what = format!("the configuration was changed and cannot be used ({fits}): bring it back");
+        Err(Error::input(run.join(CONFIG_FILE), what))
     }
 }
 

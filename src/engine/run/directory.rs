@@ -3,8 +3,7 @@
 use super::config;
 use super::log::log_path;
 use crate::error::{Error, IoContext, Result};
-use crate::storage::{Disk, Lock, NoDisk, make_dir, remove_partial};
-use std::fs::OpenOptions;
+use crate::storage::{Disk, Lock, NoDisk, append_regular, make_dir, remove_partial};
 use std::path::{Path, PathBuf};
 
 /// The file that is locked, and that tells a run which was ended before it had a configuration
@@ -107,7 +106,7 @@ impl<'d> RunDirectory<'d> {
 
 fn lock(path: &Path) -> Result<Lock> {
     let file = path.join(LOCK);
-    OpenOptions::new().create(true).append(true).open(&file).context("create", &file)?;
+    append_regular(&file)?;
     let busy = || Error::request(format!("another tenfill is at work on {} just now", path.display()));
     Lock::take(&file).context("lock", &file)?.ok_or_else(busy)
 }

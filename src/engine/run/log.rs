@@ -3,8 +3,9 @@
 use crate::error::{IoContext, Result};
 use crate::recipe::Move;
 use crate::solver::Iteration;
-use crate::storage::{Disk, DiskFile, write_atomic};
+use crate::storage::{Disk, DiskFile, read_regular, write_atomic};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
@@ -85,8 +86,26 @@ pub fn log_path(run: &Path) -> PathBuf {
 
 /// The lines of a log, up to the first that a crash cut short.
 pub fn read_log(path: &Path) -> Result<Vec<LogLine>> {
-    let bytes = std::fs::read(path).context("read", path)?;
-    Ok(bytes.split(|&byte| byte == b'\n').map_while(|line| serde_json::from_slice(line).ok()).collect())
+    let bytes = read_regular(path)?;
+    Ok(lines(&bytes).map_while(|line| serde_json::from_slice(line).ok()).collect())
+}
+
+/// The bytes of a run's log; none where there is no log.
+fn log_bytes(run: &Path) -> Result<Vec<u8>> {
+    let path = log_path(run);
+    if path.symlink_metadata().is_ok() { read_regular(&path) } else { Ok(Vec::new()) }
+}
+
+/// Whole lines, with their ends. What a crash left behind the last of them (half a line, zeros) is
+/// none.
+fn lines(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+    bytes.split_inclusive(|&byte| byte == b'\n').filter(|line| line.ends_with(b"\n"))
+}
+
+/// The lines of a run's log, up to the first that is none: what follows is of no known iteration.
+pub fn read_lines(run: &Path) -> Result<Vec<Value>> {
+    let bytes = log_bytes(run)?;
+    Ok(lines(&bytes).map_while(|line| serde_json::from_slice(line).ok()).collect())
 }
 
 impl Log {
@@ -94,24 +113,17 @@ impl Log {
     /// ones, which a resumed run will write again, dropped. `None` keeps nothing.
     pub fn open(disk: &dyn Disk, run: &Path, upto: Option<usize>) -> Result<Self> {
         let path = log_path(run);
-        let mut kept = String::new();
-        if let Some(upto) = upto {
-            let text = if path.is_file() {
-                std::fs::read_to_string(&path).context("read", &path)?
-            } else {
-                String::new()
-            };
-            // A line that a crash cut short does not parse, and is dropped with what follows it.
-            for (number, line) in text.lines().enumerate() {
-                match serde_json::from_str::<LogLine>(line) {
-                    Ok(entry) if entry.iteration.iteration == number && number <= upto => {
-                        kept += &format!("{line}\n");
-                    }
-                    _ => break,
+        let bytes = if upto.is_some() { log_bytes(run)? } else { Vec::new() };
+        let mut kept = 0;
+        for (number, line) in lines(&bytes).enumerate() {
+            match serde_json::from_slice::<LogLine>(line) {
+                Ok(entry) if entry.iteration.iteration == number && upto >= Some(number) => {
+                    kept += line.len();
                 }
+                _ => break,
             }
         }
-        write_atomic(disk, &path, kept.as_bytes())?;
+        write_atomic(disk, &path, &bytes[..kept])?;
         let file = disk.append(&path).context("open", &path)?;
         Ok(Log { file, path })
     }

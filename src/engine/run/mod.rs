@@ -24,6 +24,6 @@ mod verify;
 pub use config::{CONFIG_FILE, Config, GeometryKind, Init, check_rank};
 pub use directory::RunDirectory;
 pub use limits::{Every, Limits};
-pub use log::{Log, LogLine, MEASURED, Observer, log_path, read_log, unobserved};
+pub use log::{Log, LogLine, MEASURED, Observer, log_path, read_lines, read_log, unobserved};
 pub use train::{Outcome, complete, resume};
 pub use verify::verify_run;

@@ -22,6 +22,11 @@ pub(crate) fn part_name(number: usize) -> String {
     format!("part-{number}")
 }
 
+/// Whether there is something of a manifest's name; what it is shows when it is read.
+fn has_manifest(directory: &Path) -> bool {
+    directory.join(FILE).symlink_metadata().is_ok()
+}
+
 /// The parts in a folder that `distribute` made, or that holds some of what it made.
 pub(super) fn parts_in(directory: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
@@ -29,7 +34,7 @@ pub(super) fn parts_in(directory: &Path) -> Vec<PathBuf> {
         |path: &PathBuf| -> Option<usize> { path.file_name()?.to_str()?.strip_prefix("part-")?.parse().ok() };
     let mut parts: Vec<(usize, PathBuf)> = entries
         .filter_map(|entry| Some((number(&entry.path())?, entry.path())))
-        .filter(|(_, path)| path.join(FILE).is_file())
+        .filter(|(_, path)| has_manifest(path))
         .collect();
     parts.sort();
     parts.into_iter().map(|(_, path)| path).collect()
@@ -38,14 +43,14 @@ pub(super) fn parts_in(directory: &Path) -> Vec<PathBuf> {
 impl Dataset {
     /// Whether there is one in `directory`, whole or in parts.
     pub fn is_in(directory: &Path) -> bool {
-        directory.join(FILE).is_file() || !parts_in(directory).is_empty()
+        has_manifest(directory) || !parts_in(directory).is_empty()
     }
 
     /// Opens the dataset in `directory`, or the parts of one in its folders `part-0`, `part-1`, ...
     pub fn open(directory: impl Into<PathBuf>) -> Result<Self> {
         let directory = directory.into();
         let mut places = vec![directory.clone()];
-        if !directory.join(FILE).is_file() {
+        if !has_manifest(&directory) {
             let parts = parts_in(&directory);
             places = if parts.is_empty() { places } else { parts };
         }

@@ -3,7 +3,7 @@
 use super::FORMAT_VERSION;
 use super::weights::Weights;
 use crate::error::{Error, IoContext, Result};
-use crate::storage::{Disk, write_atomic};
+use crate::storage::{Disk, check_folders, read_regular, write_atomic};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
@@ -314,15 +314,15 @@ impl Manifest {
     /// Reads and checks the manifest of the dataset in `directory`.
     pub fn read(directory: &Path) -> Result<Self> {
         let path = directory.join(FILE);
-        if !path.is_file() {
+        if path.symlink_metadata().is_err() {
             return Err(if directory.is_dir() {
                 Error::input(directory, "this is no dataset of tenfill (there is no manifest.json in it)")
             } else {
                 Error::input(directory, "there is no such dataset")
             });
         }
-        let bytes = std::fs::read(&path).context("read", &path)?;
-        Self::parse(&bytes, &path)
+        check_folders(directory, &["modes", "train", "validation", "test"])?;
+        Self::parse(&read_regular(&path)?, &path)
     }
 
     /// Parses a manifest's bytes; `path` is for the errors.
@@ -384,6 +384,10 @@ impl Manifest {
             {
                 return Err(format!("the labels of {} lie outside the dataset", mode.name));
             }
+        }
+        let ValueStatistics { min, max, sum, sum_of_squares, .. } = self.values;
+        if !(min <= max && sum.is_finite() && sum_of_squares.is_finite()) {
+            return Err(format!("the values cannot be from {min} to {max} with a sum of {sum}"));
         }
         if self.weights.is_some() != (self.format_version == FORMAT_VERSION) {
             return Err("weights and format version do not go together".into());

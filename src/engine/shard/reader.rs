@@ -4,6 +4,7 @@ use super::block::{self, ALIGNMENT};
 use super::{FORMAT_VERSION, HEAD, HEAD_MAGIC, TABLE_ROW, TAIL, TAIL_MAGIC};
 use crate::error::{Error, IoContext, Result};
 use crate::kernel::{BlockView, MAX_BLOCK_ENTRIES};
+use crate::storage::open_regular;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -70,7 +71,7 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
 impl Shard {
     /// Opens a shard and checks head, tail and table. `dims` are the dataset's, in level order.
     pub fn open(path: &Path, dims: &[u32]) -> Result<Self> {
-        let file = File::open(path).context("open", path)?;
+        let file = open_regular(path)?;
         let length = file.metadata().context("read", path)?.len();
         let flaw = |at: u64, what: &str| Err(Error::corrupt(path, at, what));
         if length < (HEAD + TAIL) as u64 {
@@ -193,8 +194,23 @@ impl Shard {
         let row = &self.blocks[number];
         buffer.resize((row.bytes as usize).div_ceil(8), 0);
         let bytes: &mut [u8] = bytemuck::cast_slice_mut(buffer);
-        self.file.read_exact_at(bytes, row.offset).context("read", &self.path)?;
+        self.read_at(bytes, row.offset)?;
         Ok(bytes)
+    }
+
+    /// Fills `bytes` from `offset` on. The table was checked against the file's length: what is not there
+    /// any more was cut off since.
+    pub(crate) fn read_at(&self, bytes: &mut [u8], offset: u64) -> Result<()> {
+        let read = self.file.read_exact_at(bytes, offset);
+        read.map_err(|error| self.read_error(error, offset))
+    }
+
+    /// What to say of an error that reading from `offset` on met.
+    pub(crate) fn read_error(&self, error: std::io::Error, offset: u64) -> Error {
+        if error.kind() == std::io::ErrorKind::UnexpectedEof {
+            return Error::corrupt(&self.path, offset, "the shard was cut short while it was in use");
+        }
+        Error::Io { action: "read", path: self.path.clone(), source: error }
     }
 
     /// Checks the bytes of block `number` against the checksum of the table.

@@ -268,9 +268,14 @@ impl<'d> DatasetWriter<'d> {
 
     /// Bytes of memory that a writer for such dimensions holds.
     pub fn memory(dims: &[u32], weighted: bool) -> u64 {
-        let seen: u64 = dims.iter().map(|&dim| u64::from(dim) / 8 + 8).sum();
+        let seen: u64 = dims.iter().map(|&dim| u64::from(dim) + 64).sum();
         let block = MAX_BLOCK_ENTRIES * (dims.len() * 4 + 8 + 8 * usize::from(weighted)) * 2 + (1 << 18);
-        3 * (seen + block as u64)
+        Self::memory_per_index(seen) + 3 * block as u64
+    }
+
+    /// The part of them that grows with the dimensions: a bit for each index and split.
+    pub fn memory_per_index(indices: u64) -> u64 {
+        3 * (indices / 8)
     }
 
     /// Adds an entry, with its weight in a weighted dataset; indices in level order, entries ascending

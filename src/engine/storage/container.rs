@@ -11,7 +11,7 @@
 //!
 //! Written front to back; every byte is under a checksum, and damage is named by its offset.
 
-use super::{AtomicFile, Disk};
+use super::{AtomicFile, Disk, open_regular};
 use crate::error::{Error, IoContext, Result};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -161,7 +161,7 @@ fn number(bytes: &[u8], at: usize) -> u64 {
 impl<T: DeserializeOwned> Container<T> {
     /// Opens a container of a given kind.
     pub fn open(path: &Path, kind: &str) -> Result<Self> {
-        let file = File::open(path).context("open", path)?;
+        let file = open_regular(path)?;
         let length = file.metadata().context("read", path)?.len();
         let flaw = |at: u64, what: &str| Err(Error::corrupt(path, at, what));
         if length < HEAD + TAIL {

@@ -6,6 +6,7 @@
 //! * [`Container`]: a checksummed file of named arrays, for models and checkpoints.
 //! * [`Staging`]: the same for a directory of files.
 //! * [`Lock`]: one process at a time.
+//! * [`open_regular`]: the way to every file inside a dataset or a run; a pipe or a link is refused.
 //!
 //! Scratch files of the sort do not come here: they are unlinked while open, so nothing of them
 //! can stay behind.
@@ -13,13 +14,19 @@
 mod atomic;
 mod container;
 mod disk;
+mod guard;
 mod lock;
 mod partial;
+mod regular;
 mod staging;
 
 pub use atomic::{AtomicFile, write_atomic};
 pub use container::{ArrayWriter, CONTAINER_VERSION, Container, ContainerWriter};
 pub use disk::{Disk, DiskFile, NoDisk, RealDisk};
+pub(crate) use guard::guarded;
+pub use guard::is_guarded;
 pub use lock::Lock;
 pub use partial::{make_dir, remove_partial};
+pub(crate) use regular::{OPEN_FLAGS, append_regular};
+pub use regular::{check_folders, open_regular, read_regular};
 pub use staging::Staging;

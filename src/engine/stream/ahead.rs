@@ -2,7 +2,7 @@
 //! through it, dropping behind what was read.
 
 use super::here;
-use crate::error::{IoContext, Result};
+use crate::error::Result;
 use crate::shard::Shard;
 use std::fs::{File, Metadata};
 use std::io;
@@ -64,7 +64,7 @@ impl Reader {
                 read
             }
         }
-        .context("read", shard.path())?;
+        .map_err(|error| shard.read_error(error, offset))?;
         Ok(skipped)
     }
 }
@@ -72,7 +72,7 @@ impl Reader {
 #[cfg(target_os = "linux")]
 fn direct(shard: &Shard) -> Option<File> {
     use rustix::fs::{Mode, OFlags};
-    let flags = OFlags::RDONLY | OFlags::DIRECT | OFlags::CLOEXEC;
+    let flags = OFlags::RDONLY | OFlags::DIRECT | OFlags::CLOEXEC | crate::storage::OPEN_FLAGS;
     rustix::fs::open(shard.path(), flags, Mode::empty()).ok().map(File::from)
 }
 

@@ -5,17 +5,19 @@
 //! lanes in order, gets the same bits for any number of threads. With several processes each goes
 //! through a range of the lanes, and needs the shards of these only.
 //!
-//! Data that the machine can keep in memory is mapped; other data is read ahead of the
-//! computation by a thread per busy lane, and dropped from the page cache behind it.
+//! Data that the machine can keep in its page cache is copied from there, block by block; other data is
+//! read ahead of the computation by a thread per busy lane, and dropped from the page cache behind it.
+//!
+//! Files are not mapped into memory. Another program may write to a shard or cut it short during a run:
+//! in a map the bytes would change under a kernel that has checked them, and a page that is gone would end
+//! the program by a signal. A copy is checked and then stays as it is, in every pass.
 
 mod ahead;
-mod map;
 
 use crate::error::{Error, Result};
 use crate::kernel::BlockView;
-use crate::shard::{BlockRow, Dataset, Shard, Split};
+use crate::shard::{BlockRow, Dataset, Manifest, Shard, Split};
 use crate::team::{Combine, Team};
-use map::Map;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -52,8 +54,8 @@ pub struct Lane {
 /// How the bytes get into memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
-    /// Mapped: the system keeps what it can.
-    Mapped,
+    /// Through the page cache: the system keeps what it can.
+    Cached,
     /// Read ahead into buffers, and dropped behind.
     ReadAhead,
 }
@@ -62,14 +64,19 @@ impl Access {
     /// What the machine's free memory suggests for so many bytes of shards.
     pub fn usual(bytes: u64) -> Self {
         // Half of what is free: the other half is for everybody else.
-        let fits = crate::usage::available_bytes().is_none_or(|free| bytes < free / 2);
-        if fits { Access::Mapped } else { Access::ReadAhead }
+        let fits = crate::usage::System::default().available_bytes().is_none_or(|free| bytes < free / 2);
+        if fits { Access::Cached } else { Access::ReadAhead }
     }
 
-    /// Memory that a lane's buffers take while it is read.
-    pub fn lane_memory(self) -> u64 {
+    /// Memory that a lane's buffers take while a dataset is read.
+    pub fn lane_memory(self, manifest: &Manifest) -> u64 {
         match self {
-            Access::Mapped => 0,
+            Access::Cached => {
+                let shards = Split::ALL.iter().flat_map(|&split| &manifest.split(split).shards);
+                // Blocks of a shard have about as many bytes each.
+                let block = shards.map(|shard| shard.bytes.min(2 * (shard.bytes / shard.blocks.max(1))));
+                block.max().unwrap_or(0)
+            }
             Access::ReadAhead => ahead::MEMORY,
         }
     }
@@ -82,7 +89,6 @@ pub struct Stream {
     /// Those that this process needs; of the others only the tables are known.
     shards: Arc<[Option<Shard>]>,
     tables: Arc<[Vec<BlockRow>]>,
-    maps: Arc<[Option<Map>]>,
     readers: Arc<[Option<ahead::Reader>]>,
     access: Access,
     /// Shard and number of every block.
@@ -127,11 +133,6 @@ impl Stream {
             bytes += if needed[shard] { record.bytes } else { 0 };
         }
         let access = access.unwrap_or_else(|| Access::usual(bytes));
-        let mapped = |shard: &Option<Shard>| match (access, shard) {
-            (Access::Mapped, Some(shard)) => Map::new(shard).map(Some),
-            _ => Ok(None),
-        };
-        let maps = team.agree(shards.iter().map(mapped).collect::<Result<Vec<_>>>())?;
         let reader = |shard: &Option<Shard>| {
             shard.as_ref().filter(|_| access == Access::ReadAhead).map(ahead::Reader::new)
         };
@@ -142,7 +143,6 @@ impl Stream {
             share,
             shards: shards.into(),
             tables: tables.into(),
-            maps: maps.into(),
             readers,
             access,
             blocks,
@@ -165,7 +165,6 @@ impl Stream {
                 share: Share { team: Team::alone(), ..self.share },
                 shards: Arc::clone(&self.shards),
                 tables: Arc::clone(&self.tables),
-                maps: Arc::clone(&self.maps),
                 readers: Arc::clone(&self.readers),
                 access: self.access,
                 checked: blocks.iter().map(|_| AtomicBool::new(false)).collect(),
@@ -199,7 +198,7 @@ impl Stream {
         self.entries
     }
 
-    /// Whether the data is mapped or read ahead.
+    /// Whether the data is cached or read ahead.
     pub fn access(&self) -> Access {
         self.access
     }
@@ -215,8 +214,8 @@ impl Stream {
         self.bytes_read.load(Ordering::Relaxed)
     }
 
-    /// Calls `each` with every block of a lane, in order. Checksums are compared when bytes come
-    /// from disk: the first time where they are mapped, every time where they are read.
+    /// Calls `each` with every block of a lane, in order. Checksums are compared every time: a file may have
+    /// been changed since the last pass.
     pub fn for_each(&self, lane: &Lane, each: impl FnMut(&BlockView<'_>) -> Result<()>) -> Result<()> {
         self.for_each_of(lane.blocks.clone(), each)
     }
@@ -242,15 +241,19 @@ impl Stream {
         blocks: Range<usize>,
         mut each: impl FnMut(&BlockView<'_>) -> Result<()>,
     ) -> Result<()> {
-        let mut visit = |position: usize, bytes: &[u8], fresh: bool| -> Result<()> {
+        let mut visit = |position: usize, bytes: &[u8]| -> Result<()> {
             let (shard, number) = self.blocks[position];
             let shard = here(&self.shards[shard])?;
-            let first = !self.checked[position].load(Ordering::Relaxed);
-            if fresh || first {
-                shard.check(number, bytes)?;
-            }
+            let known = self.checked[position].load(Ordering::Relaxed);
+            shard.check(number, bytes).map_err(|error| match error {
+                Error::Corrupt { file, offset, .. } if known => {
+                    let what = format!("block {number} was changed while the shard was in use");
+                    Error::Corrupt { file, offset, what }
+                }
+                error => error,
+            })?;
             self.bytes_read.fetch_add(bytes.len() as u64, Ordering::Relaxed);
-            if !first {
+            if known {
                 return each(&shard.view_again(number, bytes)?);
             }
             let view = shard.view(number, bytes)?;
@@ -262,13 +265,13 @@ impl Stream {
                 &self.shards,
                 &self.readers,
                 &self.blocks[blocks.clone()],
-                |offset, bytes| visit(blocks.start + offset, bytes, true),
+                |offset, bytes| visit(blocks.start + offset, bytes),
             );
         }
+        let mut buffer = Vec::new();
         for position in blocks {
             let (shard, number) = self.blocks[position];
-            let row = self.tables[shard][number];
-            visit(position, here(&self.maps[shard])?.bytes(row.offset, row.bytes), false)?;
+            visit(position, here(&self.shards[shard])?.read_block(number, &mut buffer)?)?;
         }
         Ok(())
     }

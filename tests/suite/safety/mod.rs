@@ -2,5 +2,6 @@
 
 mod formats;
 mod limits;
+mod limits_files;
 mod numbers;
 mod outputs;

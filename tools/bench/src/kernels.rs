@@ -226,7 +226,7 @@ fn measure(case: &Case, dataset: &Dataset, limits: &Limits) -> Result<Vec<Value>
         [("gradient", Precision::Mixed), ("f64", Precision::F64), ("step", Precision::Mixed)]
     {
         let before = anonymous_bytes();
-        let mut objective = open(case, dataset, precision, Access::Mapped)?;
+        let mut objective = open(case, dataset, precision, Access::Cached)?;
         let naive = || {
             let used = cpu_seconds();
             for block in &blocks {
@@ -301,7 +301,7 @@ fn cold(case: &Case, dataset: &Dataset) -> Result<Value, String> {
         Ok(begun.elapsed().as_secs_f64())
     };
     let (mut warm, mut cold) = (f64::INFINITY, f64::INFINITY);
-    let mut mapped = open(case, dataset, Precision::Mixed, Access::Mapped)?;
+    let mut mapped = open(case, dataset, Precision::Mixed, Access::Cached)?;
     pass(&mut mapped)?;
     for _ in 0..3 {
         warm = warm.min(pass(&mut mapped)?);

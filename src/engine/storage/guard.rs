@@ -1,7 +1,7 @@
 //! Keeps a panic inside a library that reads foreign files from ending the program.
 //!
-//! The Parquet reader asserts some things about a file's metadata that a damaged file does not
-//! fulfil. To the user that is a damaged file like any other.
+//! The readers of Parquet and Arrow assert some things about a file's metadata that a damaged file does
+//! not fulfil. To the user that is a damaged file like any other.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -19,7 +19,7 @@ pub fn is_guarded() -> bool {
 /// Runs `work`; a panic in it becomes an error with its message.
 ///
 /// Whatever `work` was changing when it panicked must not be used again.
-pub(super) fn guarded<T>(work: impl FnOnce() -> T) -> Result<T, String> {
+pub(crate) fn guarded<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     let before = GUARDED.replace(true);
     let result = catch_unwind(AssertUnwindSafe(work));
     GUARDED.set(before);
