@@ -44,7 +44,7 @@ fn sums_of_more_rows_than_memory_has_are_refused() {
 
 #[test]
 fn a_core_whose_size_wraps_around_is_refused() {
-    let said = panics(|| drop(FactorsView::new(&[1 << 32, 1 << 32], &[&[], &[]], &[])));
+    let said = panics(|| _ = FactorsView::new(&[1 << 32, 1 << 32], &[&[], &[]], &[]));
     assert!(said.contains("shape of the ranks"), "{said}");
 }
 
@@ -81,7 +81,7 @@ fn a_workspace_that_saw_a_panic_or_larger_factors_can_be_used_again() {
     };
     let fresh = |rank: usize| run(rank, &block(), &mut Workspace::new()).to_bits();
     assert_eq!(run(30, &block(), &mut workspace).to_bits(), fresh(30));
-    let said = panics(|| drop(run(3, &far, &mut workspace)));
+    let said = panics(|| _ = run(3, &far, &mut workspace));
     assert!(said.contains("index 10 is one of 10 rows"), "{said}");
     assert_eq!(run(3, &block(), &mut workspace).to_bits(), fresh(3));
     assert_eq!(run(40, &block(), &mut workspace).to_bits(), fresh(40));
