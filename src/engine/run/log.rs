@@ -3,7 +3,7 @@
 use crate::error::{IoContext, Result};
 use crate::recipe::Move;
 use crate::solver::Iteration;
-use crate::storage::{Disk, DiskFile, write_atomic};
+use crate::storage::{Disk, DiskFile, RunLayout, write_atomic};
 use serde::{Deserialize, Serialize};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -80,7 +80,7 @@ pub struct Log {
 
 /// The log of a run.
 pub fn log_path(run: &Path) -> PathBuf {
-    run.join("log.jsonl")
+    RunLayout::of(run).log()
 }
 
 /// The lines of a log, up to the first that a crash cut short.

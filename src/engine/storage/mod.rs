@@ -5,7 +5,10 @@
 //! * [`AtomicFile`]: temporary name, write, sync, rename, sync the directory.
 //! * [`Container`]: a checksummed file of named arrays, for models and checkpoints.
 //! * [`Staging`]: the same for a directory of files.
+//! * [`Output`]: what a command may replace, and what it must not touch: its inputs.
+//! * [`Kind`]: what is provably ours. Nothing else is ever replaced or cleaned up.
 //! * [`Lock`]: one process at a time.
+//! * [`RunLayout`]: the names in a run directory.
 //!
 //! Scratch files of the sort do not come here: they are unlinked while open, so nothing of them
 //! can stay behind.
@@ -14,12 +17,18 @@ mod atomic;
 mod container;
 mod disk;
 mod lock;
+mod output;
+mod ownership;
 mod partial;
+mod run_layout;
 mod staging;
 
 pub use atomic::{AtomicFile, write_atomic};
 pub use container::{ArrayWriter, CONTAINER_VERSION, Container, ContainerWriter};
 pub use disk::{Disk, DiskFile, NoDisk, RealDisk};
 pub use lock::Lock;
-pub use partial::{make_dir, remove_partial};
+pub use output::Output;
+pub use ownership::{Kind, Listing};
+pub use partial::{make_dir, remove_partial, temporary_path};
+pub use run_layout::RunLayout;
 pub use staging::Staging;
