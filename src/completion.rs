@@ -8,9 +8,10 @@ use std::sync::atomic::AtomicBool;
 use tenfill_engine::control::Control;
 use tenfill_engine::recipe::{BiasChoice, PenaltyChoice, auto_rank};
 use tenfill_engine::run::{
-    Config, Every, GeometryKind, Init, Limits, Observer, RunDirectory, check_rank, complete, unobserved,
+    Config, Every, GeometryKind, Init, Limits, Observer, RunDirectory, check_rank, complete, inputs_of,
+    unobserved,
 };
-use tenfill_engine::storage::RealDisk;
+use tenfill_engine::storage::{Output, RealDisk};
 
 pub use tenfill_engine::run::LogLine;
 pub use tenfill_engine::solver::Algorithm;
@@ -198,16 +199,15 @@ impl<'a> Completion<'a> {
         })?;
         let control = control(self.stop);
         let output: PathBuf = output.as_ref().into();
-        let directory = RunDirectory::create(&RealDisk, &output, self.force)?;
-
-        let observe: &Observer<'_> = self.observe.as_deref().unwrap_or(&unobserved);
-        match complete(&directory, &self.dataset.0, &config, &self.limits, &control, observe) {
-            Ok(outcome) => Ok(Run::ended(output, outcome)),
-            Err(error) => {
-                directory.abandon();
-                Err(error)
-            }
+        let mut inputs = vec![self.dataset.path().to_path_buf()];
+        if let Init::Run(run) = &config.init {
+            inputs.extend(inputs_of(run));
         }
+        let place = Output::new(&output, self.force).apart_from(inputs);
+        let directory = RunDirectory::create(&RealDisk, &place)?;
+        let observe: &Observer<'_> = self.observe.as_deref().unwrap_or(&unobserved);
+        let outcome = complete(&directory, &self.dataset.0, &config, &self.limits, &control, observe)?;
+        Ok(Run::ended(output, outcome))
     }
 }
 

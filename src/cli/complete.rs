@@ -15,7 +15,7 @@ use tenfill_engine::run::{
 };
 use tenfill_engine::shard::Dataset;
 use tenfill_engine::solver::StoppedBy;
-use tenfill_engine::storage::RealDisk;
+use tenfill_engine::storage::{Output, RealDisk, RunLayout};
 use tenfill_engine::team::Team;
 use tenfill_engine::units;
 use tenfill_engine::usage::Usage;
@@ -156,19 +156,25 @@ pub(super) fn run(arguments: Arguments, context: &Context) -> Result<ExitCode> {
         team.agree(Dataset::open(&arguments.input).and_then(|dataset| ask(&arguments, &dataset, team)))?;
     }
     let run = team.agree(match team.is_first() {
-        true => RunDirectory::create(&RealDisk, directory, arguments.force),
+        true => RunDirectory::create(&RealDisk, &output(&arguments)),
         false => Ok(RunDirectory::written_elsewhere(directory)),
     })?;
-    let ended = prepare(&arguments, &run, is_dataset, context).and_then(|(dataset, config)| {
-        complete(&run, &dataset, &config, &limits, &context.control, &unobserved)
-    });
-    match ended {
-        Ok(outcome) => report(&outcome, directory, &usage, context),
-        Err(error) => {
-            run.abandon();
-            Err(error)
-        }
-    }
+    let (dataset, config) = prepare(&arguments, &run, is_dataset, context)?;
+    let outcome = complete(&run, &dataset, &config, &limits, &context.control, &unobserved)?;
+    report(&outcome, directory, &usage, context)
+}
+
+/// The run to make, apart from all that is read for it.
+fn output(arguments: &Arguments) -> Output {
+    let inputs = [&arguments.input].into_iter().chain(arguments.convert.given());
+    let start = Some(Path::new(&arguments.init)).filter(|_| is_run(&arguments.init));
+    let inputs = inputs.map(PathBuf::as_path).chain(start);
+    Output::new(&arguments.output, arguments.force).apart_from(inputs)
+}
+
+/// Whether a start is another run's model.
+fn is_run(init: &str) -> bool {
+    !["scaled", "uniform", "gaussian"].contains(&init)
 }
 
 /// The ranks and the recipe for a dataset.
@@ -206,12 +212,23 @@ fn prepare(
     context: &Context,
 ) -> Result<(Dataset, Config)> {
     let team = context.team;
-    let data = run.path().join("data.tenfill");
-    if !is_dataset {
-        // One process converts, and the others look at what it wrote.
-        team.agree(if team.is_first() { convert_raw(arguments, data.clone(), context) } else { Ok(()) })?;
+    if is_dataset {
+        return team.agree(configure(arguments, None, team));
     }
-    team.agree(configure(arguments, if is_dataset { None } else { Some(&data) }, team))
+    // One process converts, and the others look at what it wrote.
+    let data = run.layout().data();
+    team.agree(if team.is_first() { convert_raw(arguments, data.clone(), context) } else { Ok(()) })?;
+    let data = if team.is_alone() { data } else { told(team, &data)? };
+    team.agree(configure(arguments, Some(&data), team))
+}
+
+/// The path that the first process has: a run that is being begun has a name of its own.
+fn told(team: Team, path: &Path) -> Result<PathBuf> {
+    let text = team.told_by_first(|| {
+        let what = "several processes need an output whose path is UTF-8";
+        path.to_str().map(String::from).ok_or_else(|| Error::input(path, what))
+    });
+    text.map(PathBuf::from)
 }
 
 fn convert_raw(arguments: &Arguments, data: PathBuf, context: &Context) -> Result<()> {
@@ -225,7 +242,8 @@ fn convert_raw(arguments: &Arguments, data: PathBuf, context: &Context) -> Resul
     )?;
     let converted = tenfill_engine::convert::convert(&options, &context.control)?;
     converted.notes.iter().for_each(|note| context.control.say(note));
-    context.print(super::convert::summary(&converted.manifest, &data));
+    let place = RunLayout::of(&arguments.output).data();
+    context.print(super::convert::summary(&converted.manifest, &place));
     Ok(())
 }
 
@@ -236,7 +254,7 @@ fn configure(arguments: &Arguments, converted: Option<&Path>, team: Team) -> Res
             let absolute = std::path::absolute(&arguments.input).context("find", &arguments.input)?;
             (Dataset::open(&arguments.input)?, absolute)
         }
-        Some(data) => (Dataset::open(data)?, PathBuf::from("data.tenfill")),
+        Some(data) => (Dataset::open(data)?, PathBuf::from(RunLayout::DATA)),
     };
     let mut config = ask(arguments, &dataset, team)?;
     config.dataset = recorded;

@@ -135,6 +135,11 @@ fn parse_bin(text: &str) -> Result<(String, Binning), String> {
 }
 
 impl ConvertArguments {
+    /// Files of entries beside the input.
+    pub(super) fn given(&self) -> impl Iterator<Item = &PathBuf> {
+        self.validation.iter().chain(&self.test)
+    }
+
     /// The options of a conversion.
     pub(super) fn options(
         self,

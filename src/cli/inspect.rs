@@ -10,6 +10,7 @@ use tenfill_engine::model::Model;
 use tenfill_engine::objective::Needs;
 use tenfill_engine::run::{Config, check_rank};
 use tenfill_engine::shard::{Dataset, ModeKind};
+use tenfill_engine::storage::RunLayout;
 use tenfill_engine::stream::{Access, LANES};
 use tenfill_engine::units;
 
@@ -39,7 +40,7 @@ pub(super) struct Arguments {
 
 pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<ExitCode> {
     let mut about_run = None;
-    let (path, dataset) = if arguments.path.join("config.json").is_file() {
+    let (path, dataset) = if RunLayout::is_in(&arguments.path) {
         let config = Config::read(&arguments.path)?;
         let model = Model::read(&arguments.path)?.about;
         context.print(format_args!(

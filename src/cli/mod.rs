@@ -16,6 +16,7 @@ mod recipe;
 mod recommend;
 mod report;
 mod resume;
+mod stdout;
 mod synth;
 mod verify;
 
@@ -87,6 +88,7 @@ struct Context {
     control: Control,
     json: bool,
     quiet: bool,
+    stdout: stdout::Stdout,
     /// The processes that do it together; only the first of them speaks.
     team: Team,
     /// Whether it was said that fewer threads are taken than asked for.
@@ -108,7 +110,7 @@ impl Context {
     /// Results for people, on standard output; not in quiet or JSON mode.
     fn print(&self, text: impl std::fmt::Display) {
         if !self.quiet && !self.json {
-            print_line(&text);
+            self.stdout.line(text);
         }
     }
 
@@ -125,17 +127,12 @@ impl Context {
     /// The last line for programs.
     fn finish(&self, json: &serde_json::Value) {
         if self.json {
-            print_line(json);
+            self.stdout.line(json);
         }
     }
 }
 
-/// Whoever reads our output may stop reading: that is no error.
-fn print_line(text: &dyn std::fmt::Display) {
-    let _ = writeln!(io::stdout().lock(), "{text}");
-}
-
-/// The same for messages: a run must not end because nobody listens to it any more.
+/// Messages: a run must not end because nobody listens to it any more.
 fn tell(text: impl std::fmt::Display) {
     let _ = writeln!(io::stderr().lock(), "{text}");
 }
@@ -155,7 +152,7 @@ pub fn main() -> ExitCode {
     hush_guarded_panics();
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
-        Err(usage) if Team::speaks() => usage.exit(),
+        Err(usage) if Team::speaks() => return explain(&usage),
         Err(usage) => return ExitCode::from(usage.exit_code() as u8),
     };
     let team = match arguments.command {
@@ -190,10 +187,12 @@ pub fn main() -> ExitCode {
         control: Control::new(stop, Arc::<progress::Bars>::clone(&progress)),
         json: arguments.global.json && team.is_first(),
         quiet,
+        stdout: stdout::Stdout::default(),
         team,
         said_threads: AtomicBool::new(false),
     };
     let result = run(arguments.command, &context);
+    let result = result.and_then(|code| team.agree(context.stdout.finish()).map(|()| code));
     progress.clear();
     let code = match result {
         Ok(code) => code,
@@ -201,6 +200,16 @@ pub fn main() -> ExitCode {
     };
     team.finish();
     code
+}
+
+/// Help and versions to standard output, wrong usage to standard error.
+fn explain(usage: &clap::Error) -> ExitCode {
+    let stdout = stdout::Stdout::default();
+    stdout.attempt(|| usage.print());
+    match stdout.finish() {
+        Err(error) if !usage.use_stderr() => fail(&error, Team::alone()),
+        _ => ExitCode::from(usage.exit_code() as u8),
+    }
 }
 
 /// Says what went wrong. An error that all processes know is told by the first of them; one that only
@@ -236,7 +245,7 @@ fn run(command: Command, context: &Context) -> Result<ExitCode> {
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Arguments::command(), "tenfill", &mut script);
-            let _ = io::stdout().lock().write_all(&script);
+            context.stdout.attempt(|| io::stdout().lock().write_all(&script));
             Ok(ExitCode::SUCCESS)
         }
     }

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use tenfill_engine::error::Result;
 use tenfill_engine::run::verify_run;
 use tenfill_engine::shard::verify;
+use tenfill_engine::storage::RunLayout;
 use tenfill_engine::units;
 
 /// Check every checksum and every rule of a dataset or a run
@@ -20,7 +21,7 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<ExitCode> {
-    let found = if arguments.path.join("config.json").is_file() {
+    let found = if RunLayout::is_in(&arguments.path) {
         verify_run(&arguments.path, &context.control)?
     } else {
         verify(&arguments.path, &context.control)?

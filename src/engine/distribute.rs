@@ -13,9 +13,9 @@
 use crate::control::{Control, Unit};
 use crate::error::{Error, IoContext, Result};
 use crate::shard::{
-    BlockRow, Dataset, HEAD, MANIFEST_FILE, ModeKind, Part, Shard, Split, TABLE_ROW, TAIL, part_name,
+    BlockRow, Dataset, HEAD, ModeKind, Part, PartsKind, Shard, Split, TABLE_ROW, TAIL, part_name,
 };
-use crate::storage::{AtomicFile, Disk, Staging, make_dir, read_regular, write_atomic};
+use crate::storage::{AtomicFile, Disk, Output, Staging, make_dir, read_regular, write_atomic};
 use crate::stream::divide;
 use crate::team::lanes_of;
 use std::collections::BTreeSet;
@@ -58,12 +58,8 @@ pub fn distribute(
         return Err(Error::input(dataset.directory(), what));
     }
     let (parts, shards) = cut(dataset, options)?;
-    let replaceable = output.join(part_name(0)).join(MANIFEST_FILE).is_file();
-    if options.force && output.exists() && !replaceable {
-        let what = "--force replaces distributed datasets only, and this is none: choose another name";
-        return Err(Error::input(output, what));
-    }
-    let staging = Staging::create(disk, output, options.force, "--force replaces it")?;
+    let output = Output::new(output, options.force).apart_from([dataset.directory()]);
+    let staging = Staging::create(disk, &output, &PartsKind)?;
     control.progress().stage("distribute", Unit::Bytes, parts.iter().map(|part| part.bytes).sum());
     let mut done = 0;
     for (number, part) in parts.iter().enumerate() {

@@ -13,11 +13,15 @@ fn signal(child: &Child, name: &str) {
     assert!(status.success());
 }
 
-/// Waits for the staging directory, so that the work has begun.
-fn begun(directory: &Path, name: &str) {
+/// Waits for what is written under a temporary name, so that the work has begun; gives that name.
+fn begun(directory: &Path, name: &str) -> String {
     let start = Instant::now();
-    while !directory.join(name).exists() {
-        assert!(start.elapsed() < Duration::from_secs(30), "{name} never appeared");
+    let temporary = |found: &String| found.starts_with(&format!(".{name}.")) && found.contains(".tenfill-");
+    loop {
+        if let Some(found) = names(directory).into_iter().find(temporary) {
+            return found;
+        }
+        assert!(start.elapsed() < Duration::from_secs(30), "{name} was never begun");
         sleep(Duration::from_millis(5));
     }
 }
@@ -57,7 +61,7 @@ fn ctrl_c_while_waiting_for_a_pipe() {
         if writes {
             writer.write_all(b"user,item,rating\n1,2,3\n4,5,6\n").unwrap();
         }
-        begun(path, ".out.partial");
+        begun(path, "out");
         sleep(Duration::from_millis(200));
         signal(&child, "INT");
         assert_eq!(code(child), (Some(130), "tenfill: interrupted\n".into()), "writes: {writes}");
@@ -81,11 +85,9 @@ fn ctrl_c_while_entries_are_made_and_sorted() {
     let directory = folder();
     let path = directory.path();
     let synth = "--dims 3000,3000,3000 --rank 2 --entries 80000000 --memory 64M";
-    for (output, partial, pause) in
-        [("out", ".out.partial", 50), ("out", ".out.partial", 1500), ("out.csv", ".out.csv.partial", 300)]
-    {
+    for (output, pause) in [("out", 50), ("out", 1500), ("out.csv", 300)] {
         let child = spawn(path, &format!("synth -o {output} {synth}"));
-        begun(path, partial);
+        begun(path, output);
         sleep(Duration::from_millis(pause));
         signal(&child, if pause == 50 { "TERM" } else { "INT" });
         assert_eq!(code(child), (Some(130), "tenfill: interrupted\n".into()), "{output} after {pause} ms");
@@ -99,7 +101,7 @@ fn what_a_killed_process_left_is_cleaned() {
     let path = directory.path();
     pipe(path, "in");
     let mut child = spawn(path, &format!("convert in -o out {COLUMNS}"));
-    begun(path, ".out.partial");
+    let left = begun(path, "out");
     sleep(Duration::from_millis(300)); // it is locked right after it is made
     // While it runs, another one keeps its hands off.
     fs::write(path.join("a.csv"), "user,item,rating\n1,2,3\n4,5,6\n").unwrap();
@@ -108,7 +110,7 @@ fn what_a_killed_process_left_is_cleaned() {
     assert!(stderr(&second).contains("another tenfill is writing out"), "{}", stderr(&second));
     signal(&child, "KILL");
     child.wait().unwrap();
-    assert_eq!(names(path), [".out.partial", "a.csv", "in"]);
+    assert_eq!(names(path), [left.as_str(), "a.csv", "in"]);
     assert_eq!(tenfill(path).args(["inspect", "out"]).status().unwrap().code(), Some(1));
     run(path, ["convert", "a.csv", "-o", "out", "--split", "none"]);
     assert_eq!(names(path), ["a.csv", "in", "out"]);

@@ -53,7 +53,7 @@ fn temporaries(directory: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
         let (path, name) = (entry.path(), entry.file_name().to_string_lossy().to_string());
-        if name.ends_with(".partial") || name.ends_with(".old") || name.starts_with(".tmp") {
+        if name.contains(".tenfill-") || name.starts_with(".tmp") {
             found.push(path);
         } else if path.is_dir() {
             found.extend(temporaries(&path));

@@ -8,7 +8,7 @@ use tenfill_engine::objective::Needs;
 use tenfill_engine::recipe::Recipe;
 use tenfill_engine::run::{Config, Every, Limits, Outcome, RunDirectory, complete, resume, unobserved};
 use tenfill_engine::shard::Dataset;
-use tenfill_engine::storage::RealDisk;
+use tenfill_engine::storage::{Output, RealDisk};
 use tenfill_engine::stream::LANES;
 use tenfill_engine::team::Team;
 
@@ -30,7 +30,7 @@ fn together(
             scope.spawn(move || {
                 let directory = match (team.is_first(), run.join("config.json").is_file()) {
                     (false, _) => RunDirectory::written_elsewhere(Path::new("not to be seen")),
-                    (true, false) => RunDirectory::create(&RealDisk, run, false).unwrap(),
+                    (true, false) => RunDirectory::create(&RealDisk, &Output::new(run, false)).unwrap(),
                     (true, true) => RunDirectory::open(&RealDisk, run).unwrap(),
                 };
                 work(&directory, team)

@@ -16,9 +16,9 @@ use crate::convert::{ConvertOptions, Duplicates, SplitRule, convert_entries};
 use crate::error::{Error, IoContext, Result};
 use crate::ingest::source::is_stdin;
 use crate::model::{Found, ModeIds, Model, sort_ids};
-use crate::run::{CONFIG_FILE, Config, log_path};
+use crate::run::{Config, RunKind, inputs_of, log_path};
 use crate::shard::{Dataset, Split};
-use crate::storage::{RealDisk, Staging, make_dir, read_regular, write_atomic};
+use crate::storage::{Lock, Output, RealDisk, RunLayout, Staging, make_dir, read_regular, write_atomic};
 use std::collections::HashSet;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -26,8 +26,6 @@ use std::path::{Path, PathBuf};
 /// Entries that are held at a time: at the most, and at the least.
 const MOST_ENTRIES: u64 = 1 << 20;
 const LEAST_ENTRIES: u64 = 1 << 12;
-/// Where the new entries go.
-const ADDED: &str = "added.tenfill";
 
 /// How to fold in.
 #[derive(Debug, Clone)]
@@ -84,19 +82,15 @@ pub fn fold_in(
     if is_stdin(new) {
         return Err(Error::request("fold-in reads its file twice: save standard input to a file first"));
     }
-    if output.join(CONFIG_FILE).is_file() || output.symlink_metadata().is_err() {
-        // A run, or nothing: these may be replaced.
-    } else if std::fs::read_dir(output).is_ok_and(|mut entries| entries.next().is_some()) || output.is_file()
-    {
-        let what = "--force replaces runs only, and this is none: choose another name";
-        return Err(Error::input(output, what));
-    }
     let mut config = Config::read(run)?;
     let mut model = Model::read(run)?;
     let datasets = config.open_datasets(run)?;
     let disk = RealDisk;
-    let empty = std::fs::read_dir(output).is_ok_and(|mut entries| entries.next().is_none());
-    let staging = Staging::create(&disk, output, options.force || empty, "--force replaces it")?;
+    let inputs = inputs_of(run).into_iter().chain([new.to_path_buf()]);
+    let output = Output::new(output, options.force).apart_from(inputs);
+    let staging = Staging::create(&disk, &output, &RunKind)?;
+    let layout = RunLayout::of(staging.path());
+    let _lock = Lock::of_run(&output.path, &layout.lock())?;
 
     let (mode, added) = look(&model, new, options, control)?;
     let before = model.about.modes[mode].dim;
@@ -113,7 +107,7 @@ pub fn fold_in(
         left_out: 0,
         outside_bins: 0,
     };
-    let place = staging.path().join(ADDED);
+    let place = layout.added();
     collect(&model, &ids, new, mode, &added, before, &place, options, control, &mut folded)?;
     drop(ids);
     let fresh = Dataset::open(&place)?;
@@ -123,13 +117,13 @@ pub fn fold_in(
     for added in &mut config.added {
         *added = absolute(&run.join(&*added))?;
     }
-    config.added.push(ADDED.into());
+    config.added.push(RunLayout::ADDED.into());
     config.write(&disk, staging.path())?;
     let (from, to) = (log_path(run), log_path(staging.path()));
     if from.is_file() {
         write_atomic(&disk, &to, &read_regular(&from)?)?;
     }
-    let directory = staging.path().join("model");
+    let directory = layout.model();
     make_dir(&disk, &directory)?;
     model.write_extended(&disk, &directory, mode, &added)?;
     staging.commit()?;

@@ -5,7 +5,8 @@ use crate::control::{Control, Unit};
 use crate::error::{Error, Result};
 use crate::ingest::dialect::DialectRequest;
 use crate::model::{Found, ModeIds, Model, Place, Places};
-use crate::storage::RealDisk;
+use crate::run::inputs_of;
+use crate::storage::{Output, RealDisk};
 use crate::table::{Cells, Table, TableBatch, TableWriter};
 use arrow_array::{ArrayRef, BooleanArray, Float64Array, RecordBatch};
 use arrow_schema::{DataType, Field, Schema};
@@ -54,9 +55,10 @@ pub fn predict_file(
     options: &AnswerOptions,
     control: &Control,
 ) -> Result<Answered> {
-    if let Some(path) = options.output.as_deref().filter(|path| *path != Path::new("-")) {
-        TableWriter::check(path, options.force)?;
-    }
+    let inputs = || inputs_of(model.run()).into_iter().chain([queries.to_path_buf()]);
+    let output = options.output.as_ref();
+    let output = output.map(|path| Output::new(path, options.force).apart_from(inputs()));
+    TableWriter::check(output.as_ref())?;
     let ids = ModeIds::of_all(model)?;
     let names: Vec<String> = ids.iter().map(|mode| mode.name().to_string()).collect();
     let known_names = options.columns.as_ref().unwrap_or(&names);
@@ -71,8 +73,7 @@ pub fn predict_file(
     }
     let schema = Arc::new(Schema::new(fields));
     let disk = RealDisk;
-    let mut writer =
-        TableWriter::create(&disk, options.output.as_deref(), options.force, Arc::clone(&schema))?;
+    let mut writer = TableWriter::create(&disk, output.as_ref(), Arc::clone(&schema))?;
     let mut answered = Answered::default();
     control.progress().stage("predict", Unit::Bytes, crate::ingest::reader::input_bytes(queries));
     while let Some(batch) = table.next_batch()? {

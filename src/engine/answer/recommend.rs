@@ -5,7 +5,8 @@ use super::seen::{Entries, Observed};
 use crate::control::{Control, Unit};
 use crate::error::{Error, Result};
 use crate::model::{ModeIds, Model, Place, Places};
-use crate::storage::RealDisk;
+use crate::run::inputs_of;
+use crate::storage::{Output, RealDisk};
 use crate::table::{TableWriter, labels_array};
 use arrow_array::{ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch};
 use arrow_schema::{DataType, Field, Schema};
@@ -70,8 +71,9 @@ pub fn recommend(model: &Model, options: &RecommendOptions<'_>, control: &Contro
     fields.push(Field::new("known", DataType::Boolean, false));
     let schema = Arc::new(Schema::new(fields));
     let disk = RealDisk;
-    let mut writer =
-        TableWriter::create(&disk, options.output.as_deref(), options.force, Arc::clone(&schema))?;
+    let output = options.output.as_ref();
+    let output = output.map(|path| Output::new(path, options.force).apart_from(inputs_of(model.run())));
+    let mut writer = TableWriter::create(&disk, output.as_ref(), Arc::clone(&schema))?;
     let dim = each.map_or(1, |each| ids[each].dim());
     let ranges = match &options.observed {
         Some(observed) if each.is_some() => observed.ranges(dim)?,

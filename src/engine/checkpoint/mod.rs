@@ -109,16 +109,26 @@ impl Checkpoints {
 
     /// The iterations that have a checkpoint, newest first.
     pub fn iterations(&self) -> Result<Vec<usize>> {
+        let names = Self::names_in(&self.directory)?;
+        let mut found: Vec<usize> = names.iter().filter_map(|name| number(name)).collect();
+        found.sort_unstable_by(|a, b| b.cmp(a));
+        Ok(found)
+    }
+
+    /// Whether this is the name of a checkpoint.
+    pub(crate) fn is_name(name: &str) -> bool {
+        number(name).is_some()
+    }
+
+    /// The names of the checkpoints in a directory; none where there is no directory.
+    pub(crate) fn names_in(directory: &Path) -> Result<Vec<String>> {
         let mut found = Vec::new();
-        if self.directory.is_dir() {
-            for entry in std::fs::read_dir(&self.directory).context("read", &self.directory)? {
-                let path = entry.context("read", &self.directory)?.path();
-                let name = path.file_name().unwrap_or_default().to_string_lossy().to_string();
-                let number = name.strip_suffix(ENDING).and_then(|name| name.strip_suffix('.'));
-                found.extend(number.and_then(|number| number.parse::<usize>().ok()));
+        if directory.is_dir() {
+            for entry in std::fs::read_dir(directory).context("read", directory)? {
+                found.extend(entry.context("read", directory)?.file_name().into_string());
             }
         }
-        found.sort_unstable_by(|a, b| b.cmp(a));
+        found.retain(|name| Self::is_name(name));
         Ok(found)
     }
 
@@ -259,6 +269,12 @@ impl Checkpoints {
         let what = format!("{}: begin anew with complete --force", damaged.join("; "));
         Err(Error::input(&self.directory, what))
     }
+}
+
+/// The iteration of a checkpoint, from its name; none where it is not just as one is written.
+fn number(name: &str) -> Option<usize> {
+    let number = name.strip_suffix(ENDING)?.strip_suffix('.')?.parse().ok()?;
+    (name == format!("{number:08}.{ENDING}")).then_some(number)
 }
 
 /// The arrays of a checkpoint that only the first process reads.

@@ -27,11 +27,9 @@ use crate::control::{Control, Unit};
 use crate::error::{Error, Result};
 use crate::ingest::source::{display_name, is_stdin};
 use crate::ingest::{self, ReadOptions, reader};
-use crate::shard::Split;
-use crate::storage::{Disk, RealDisk, Staging};
+use crate::shard::{DatasetKind, Split};
+use crate::storage::{Disk, Output, RealDisk, Staging};
 use std::path::{Path, PathBuf};
-
-const HINT: &str = "--force replaces it";
 
 /// Converts files to a dataset.
 pub fn convert(options: &ConvertOptions, control: &Control) -> Result<Converted> {
@@ -41,8 +39,7 @@ pub fn convert(options: &ConvertOptions, control: &Control) -> Result<Converted>
 /// The same on a given disk.
 pub fn convert_on(disk: &dyn Disk, options: &ConvertOptions, control: &Control) -> Result<Converted> {
     check_inputs(options)?;
-    check_output(options)?;
-    let staging = Staging::create(disk, &options.output, options.force, HINT)?;
+    let staging = Staging::create(disk, &output(options), &DatasetKind)?;
     let budget = Budget::new(options.memory)?;
     let scratch = scratch_directory(options.temp_dir.as_deref(), &options.output)?;
     let mut read = options.read.clone();
@@ -104,8 +101,7 @@ pub fn convert_entries(
     fill: impl FnOnce(&mut Gather) -> Result<()>,
 ) -> Result<Converted> {
     let disk = RealDisk;
-    check_output(options)?;
-    let staging = Staging::create(&disk, &options.output, options.force, HINT)?;
+    let staging = Staging::create(&disk, &output(options), &DatasetKind)?;
     let budget = Budget::new(options.memory)?;
     let scratch = scratch_directory(options.temp_dir.as_deref(), &options.output)?;
     let mut gather = Gather::for_indices(names, dims, &budget, &scratch)?;
@@ -136,30 +132,19 @@ fn fix_columns(read: &mut ReadOptions, plan: &ingest::FilePlan) {
     columns.names = Some(names.clone());
 }
 
-/// What can be seen to be wrong with the inputs before anything is done.
-fn check_inputs(options: &ConvertOptions) -> Result<()> {
-    let inputs = || options.inputs.iter().chain(&options.validation).chain(&options.test);
-    if inputs().filter(|path| is_stdin(path)).count() > 1 {
-        return Err(Error::request("standard input (-) can be read only once"));
-    }
-    let whole = |path: &Path| path.canonicalize().ok();
-    if let Some(output) = whole(&options.output)
-        && inputs().any(|path| whole(path).is_some_and(|input| input.starts_with(&output)))
-    {
-        let what = format!("{} is an input: give the output another name", options.output.display());
-        return Err(Error::request(what));
-    }
-    Ok(())
+/// All that is read.
+fn inputs(options: &ConvertOptions) -> impl Iterator<Item = &PathBuf> {
+    options.inputs.iter().chain(&options.validation).chain(&options.test)
 }
 
-/// `--force` replaces a dataset, never somebody's folder of other things.
-fn check_output(options: &ConvertOptions) -> Result<()> {
-    let output = &options.output;
-    let replaceable = output.join("manifest.json").is_file()
-        || output.is_dir() && output.read_dir().is_ok_and(|mut entries| entries.next().is_none());
-    if options.force && output.symlink_metadata().is_ok() && !replaceable {
-        let what = "this is no dataset of tenfill, so --force does not replace it: remove it yourself";
-        return Err(Error::input(output, what));
+fn output(options: &ConvertOptions) -> Output {
+    Output::new(&options.output, options.force).apart_from(inputs(options))
+}
+
+/// What can be seen to be wrong with the inputs before anything is done.
+fn check_inputs(options: &ConvertOptions) -> Result<()> {
+    if inputs(options).filter(|path| is_stdin(path)).count() > 1 {
+        return Err(Error::request("standard input (-) can be read only once"));
     }
     Ok(())
 }

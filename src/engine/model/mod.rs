@@ -23,7 +23,7 @@ use crate::error::{Error, Result};
 use crate::manifold::{Core, Point};
 use crate::rows::Rows;
 use crate::shard::{Dataset, Labels, Mode, ModeKind, read_labels};
-use crate::storage::{Container, ContainerWriter, Disk, make_dir, read_regular, write_atomic};
+use crate::storage::{Container, ContainerWriter, Disk, RunLayout, make_dir, read_regular, write_atomic};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
@@ -103,7 +103,7 @@ pub struct Model {
 }
 
 /// The file within the folder of a run's model.
-pub(crate) const FILE: &str = "model.bin";
+pub(crate) const FILE: &str = RunLayout::MODEL_FILE;
 const KIND: &str = "model";
 
 impl Model {
@@ -155,10 +155,10 @@ impl Model {
 
     /// Reads the model of a run.
     pub fn read(run: &Path) -> Result<Self> {
-        let directory = run.join("model");
-        let path = directory.join(FILE);
+        let layout = RunLayout::of(run);
+        let (directory, path) = (layout.model(), layout.model_file());
         if path.symlink_metadata().is_err() {
-            return Err(if run.join("config.json").is_file() {
+            return Err(if layout.config().is_file() {
                 Error::input(run, "the run has no model yet: let it reach its first checkpoint")
             } else if run.exists() {
                 Error::input(run, "this is no run of tenfill (there is no model in it)")
@@ -186,6 +186,21 @@ impl Model {
             return Err(Error::corrupt(&path, 0, "the model's range or its held modes make no sense"));
         }
         Ok(Model { about: container.about, point: Point { factors, core }, biases, unseen, directory })
+    }
+
+    /// The run that it was read from.
+    pub fn run(&self) -> &Path {
+        self.directory.parent().unwrap_or(Path::new(""))
+    }
+
+    /// The names of the label files beside the model in `file`, within its folder.
+    pub(crate) fn label_files(file: &Path) -> Result<Vec<String>> {
+        let about = Container::<ModelAbout>::open(file, KIND)?.about;
+        let named = about.modes.into_iter().filter_map(|mode| match mode.kind {
+            ModeKind::Integers { labels } | ModeKind::Text { labels } => Some(labels.file),
+            ModeKind::Range { .. } | ModeKind::Bins(_) => None,
+        });
+        Ok(named.collect())
     }
 
     /// The labels of a mode; `None` where they follow from the index.

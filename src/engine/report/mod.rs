@@ -19,8 +19,8 @@ pub use periods::{Periodogram, periodogram};
 use crate::control::{Control, Unit};
 use crate::error::{Error, Result};
 use crate::model::{ModeIds, Model};
-use crate::run::{Config, read_lines};
-use crate::storage::{Disk, make_dir, write_atomic};
+use crate::run::{Config, inputs_of, read_lines};
+use crate::storage::{AtomicFile, Disk, Output};
 use activity::Activity;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -70,12 +70,8 @@ pub fn report(
     force: bool,
     control: &Control,
 ) -> Result<usize> {
-    if !force && output.symlink_metadata().is_ok() {
-        return Err(Error::Exists { path: output.into(), hint: "--force replaces it" });
-    }
-    if output.is_dir() {
-        return Err(Error::input(output, "this is a directory: give the name of a file"));
-    }
+    let output = Output::new(output, force).apart_from(runs.iter().flat_map(|run| inputs_of(run)));
+    AtomicFile::check(&output)?;
     control.progress().stage("report", Unit::Rows, runs.len() as u64);
     let mut facts = Vec::with_capacity(runs.len());
     for run in runs {
@@ -88,7 +84,8 @@ pub fn report(
         several => plots::of_several(several),
     };
     let count = sections.iter().map(page::Section::figures).sum();
-    make_dir(disk, output.parent().unwrap_or(Path::new("")))?;
-    write_atomic(disk, output, page::page(&facts, &sections).as_bytes())?;
+    let mut file = AtomicFile::output(disk, &output)?;
+    file.append(page::page(&facts, &sections).as_bytes())?;
+    file.commit()?;
     Ok(count)
 }

@@ -1,12 +1,11 @@
 //! Everything that determines the result of a run.
 
-use super::directory::RunDirectory;
 use crate::error::{Error, IoContext, Result};
 use crate::kernel::Precision;
 use crate::recipe::Recipe;
 use crate::shard::{Dataset, Manifest, Split};
 use crate::solver::{Algorithm, Beta, Options, StepRule};
-use crate::storage::{Disk, check_folders, read_regular, write_atomic};
+use crate::storage::{Disk, RunLayout, check_folders, read_regular, write_atomic};
 use crate::stream::LANES;
 use crate::team::Team;
 use serde::{Deserialize, Serialize};
@@ -88,9 +87,17 @@ fn double() -> Precision {
     Precision::F64
 }
 
-/// The file that makes a directory a run.
-pub const CONFIG_FILE: &str = "config.json";
 const VERSION: u32 = 1;
+/// What the file says it is. Those of before this was said have all the fields of a configuration.
+const KIND: &str = "tenfill run";
+
+/// The file: what it is, and the configuration.
+#[derive(Serialize)]
+struct Marked<'c> {
+    kind: &'static str,
+    #[serde(flatten)]
+    config: &'c Config,
+}
 
 impl Config {
     /// The configuration of a new run on a dataset.
@@ -162,9 +169,10 @@ impl Config {
 
     /// Writes `config.json`.
     pub fn write(&self, disk: &dyn Disk, run: &Path) -> Result<()> {
-        let path = run.join(CONFIG_FILE);
+        let path = RunLayout::of(run).config();
+        let marked = Marked { kind: KIND, config: self };
         let text =
-            serde_json::to_string_pretty(self).map_err(std::io::Error::other).context("write", &path)?;
+            serde_json::to_string_pretty(&marked).map_err(std::io::Error::other).context("write", &path)?;
         write_atomic(disk, &path, (text + "\n").as_bytes())
     }
 
@@ -173,7 +181,7 @@ impl Config {
         if team.is_alone() {
             return Self::read(run);
         }
-        let path = run.join(CONFIG_FILE);
+        let path = RunLayout::of(run).config();
         let text = team.told_by_first(|| {
             let config = Self::read(run)?;
             serde_json::to_string(&config).map_err(std::io::Error::other).context("read", &path)
@@ -183,11 +191,9 @@ impl Config {
 
     /// Reads the configuration of a run.
     pub fn read(run: &Path) -> Result<Self> {
-        let path = run.join(CONFIG_FILE);
+        let path = RunLayout::of(run).config();
         if path.symlink_metadata().is_err() {
-            let what = if RunDirectory::was_begun(run) {
-                "the run was ended before it had read its data: start it again with complete"
-            } else if run.exists() {
+            let what = if run.exists() {
                 "this is no run of tenfill (there is no config.json in it)"
             } else {
                 "there is no such run"
@@ -203,11 +209,17 @@ impl Config {
         if let Some(found) = version["format_version"].as_u64().filter(|&found| found > u64::from(VERSION)) {
             return Err(Error::Newer { file: path, found, known: VERSION.into() });
         }
+        if version.get("kind").is_some_and(|kind| kind != KIND) {
+            return Err(Error::input(&path, "this is no configuration of a run of tenfill"));
+        }
         let config: Self = serde_json::from_value(version).map_err(wrong)?;
         // Where the numbers make no sense, no start and no checkpoint can be made sense of.
         let range = config.recipe.range.is_none_or(|(least, most)| least <= most);
         if !range || config.lanes == 0 {
-            return Err(Error::input(&path, "the configuration was changed and makes no sense: bring it back"));
+            return Err(Error::input(
+                &path,
+                "the configuration was changed and makes no sense: bring it back",
+            ));
         }
         Ok(config)
     }
@@ -242,7 +254,7 @@ impl Config {
             Err(error) => error.to_string(),
         };
         let what = format!("the configuration was changed and cannot be used ({fits}): bring it back");
-        Err(Error::input(run.join(CONFIG_FILE), what))
+        Err(Error::input(RunLayout::of(run).config(), what))
     }
 }
 

@@ -7,9 +7,11 @@ use crate::model::Clip;
 use crate::objective::{Scoring, score};
 use crate::recipe::Trainer;
 use crate::reduce::Exchange;
-use crate::shard::Split;
+use crate::shard::{Dataset, Split};
 use crate::solver::StoppedBy;
+use crate::storage::RunLayout;
 use crate::stream::{Share, Stream};
+use std::path::Path;
 
 impl Job<'_> {
     /// Iteration, train and validation error of the model that is kept.
@@ -50,7 +52,12 @@ impl Job<'_> {
         // The model is looked at once more, which needs as much.
         trainer.release();
         let model = model.map_or_else(|| trainer.model(), |(fitted, _)| fitted);
-        let manifest = self.dataset.manifest();
+        // A dataset in the run has come with it to its place.
+        let inside = self.config.dataset == Path::new(RunLayout::DATA);
+        let moved = inside.then(|| Dataset::open(self.run.layout().data())).transpose();
+        let moved = self.limits.team.agree(moved)?;
+        let dataset = moved.as_ref().unwrap_or(self.dataset);
+        let manifest = dataset.manifest();
         let clip = self.config.recipe.range.map(|range| Clip::new(range, model.ends));
         let scoring = Scoring { biases: model.biases.as_ref(), clip, held: &model.held };
         let mut errors = Vec::new();
@@ -58,7 +65,7 @@ impl Job<'_> {
         for split in Split::ALL {
             if manifest.split(split).entries > 0 {
                 let share = Share { lanes: self.config.lanes, team: self.limits.team };
-                let stream = Stream::open_share(self.dataset, split, None, share)?;
+                let stream = Stream::open_share(dataset, split, None, share)?;
                 let exchange = Exchange::new(&stream, &dims)?;
                 let (order, unseen) = (&manifest.mode_order, trainer.objective().data.unseen());
                 errors.push((split, score(&stream, &exchange, &model.point, order, unseen, &scoring)?));

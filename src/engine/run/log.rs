@@ -3,7 +3,7 @@
 use crate::error::{IoContext, Result};
 use crate::recipe::Move;
 use crate::solver::Iteration;
-use crate::storage::{Disk, DiskFile, read_regular, write_atomic};
+use crate::storage::{Disk, DiskFile, RunLayout, read_regular, write_atomic};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::ops::ControlFlow;
@@ -81,7 +81,7 @@ pub struct Log {
 
 /// The log of a run.
 pub fn log_path(run: &Path) -> PathBuf {
-    run.join("log.jsonl")
+    RunLayout::of(run).log()
 }
 
 /// The lines of a log, up to the first that a crash cut short.

@@ -14,6 +14,7 @@
 mod config;
 mod directory;
 mod finish;
+mod layout;
 mod limits;
 mod log;
 mod save;
@@ -21,8 +22,9 @@ mod start;
 mod train;
 mod verify;
 
-pub use config::{CONFIG_FILE, Config, GeometryKind, Init, check_rank};
+pub use config::{Config, GeometryKind, Init, check_rank};
 pub use directory::RunDirectory;
+pub use layout::{RunKind, inputs_of};
 pub use limits::{Every, Limits};
 pub use log::{Log, LogLine, MEASURED, Observer, log_path, read_lines, read_log, unobserved};
 pub use train::{Outcome, complete, resume};

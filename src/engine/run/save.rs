@@ -1,6 +1,6 @@
 //! Checkpoints and models: written here and now, or by a thread while the next pass computes.
 
-use super::log::log_path;
+use super::directory::RunDirectory;
 use crate::checkpoint::{Checkpoints, Progress};
 use crate::control::Control;
 use crate::error::{Error, IoContext, Result};
@@ -9,9 +9,7 @@ use crate::objective::Coordinates;
 use crate::recipe::{Extra, Fitted, fitted};
 use crate::shard::Dataset;
 use crate::solver::State;
-use crate::storage::Disk;
 use crossbeam_channel::{Receiver, Sender, bounded};
-use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::thread::Scope;
 
@@ -20,14 +18,15 @@ pub(super) type Kept = (usize, f64, Option<f64>);
 
 /// Writes what a run can go on from.
 pub(super) struct Saver<'a> {
-    pub disk: &'a dyn Disk,
-    pub run: &'a Path,
+    /// Where to: the first save of a new run may move it to its place.
+    pub run: &'a RunDirectory<'a>,
     pub dataset: &'a Dataset,
     pub unseen: &'a [Vec<u32>],
     /// What turns a point into a model's factors, and where predictions are clipped.
     pub coordinates: Option<Coordinates>,
     pub range: Option<(f64, f64)>,
-    pub checkpoints: Checkpoints,
+    /// What gives the numbers of a checkpoint their meaning.
+    pub meaning: serde_json::Value,
     pub control: &'a Control,
     pub durable: Mutex<Durable>,
 }
@@ -64,9 +63,10 @@ impl Saver<'_> {
         let this = Mark::of(state);
         if durable.checkpoint != Some(this) {
             // The log first: it must reach at least as far as the checkpoint.
-            let log = log_path(self.run);
-            state.point.team().agree(self.disk.sync_file(&log).context("write", &log))?;
-            self.checkpoints.save_with(self.disk, state, Some(extra), progress)?;
+            let (disk, log) = (self.run.disk(), self.run.layout().log());
+            state.point.team().agree(disk.sync_file(&log).context("write", &log))?;
+            let checkpoints = Checkpoints::new(self.run.layout().checkpoints(), self.meaning.clone());
+            checkpoints.save_with(disk, state, Some(extra), progress)?;
             durable.checkpoint = Some(this);
             let inside = match this.inside {
                 Some((epoch, chunk)) if chunk > 0 => format!(" (chunk {chunk} of epoch {epoch})"),
@@ -79,7 +79,8 @@ impl Saver<'_> {
             self.write_model(&fitted(state, extra, self.coordinates.as_ref()), kept)?;
             durable.model = Some(model_mark);
         }
-        Ok(())
+        // Now it is worth more than an old run in whose place it is to be.
+        state.point.team().agree(self.run.kept())
     }
 
     /// Makes a model durable.
@@ -95,7 +96,7 @@ impl Saver<'_> {
             train_mse: kept.1,
             validation_mse: kept.2,
         };
-        Model::write(self.disk, &self.run.join("model"), self.dataset, &fit)
+        Model::write(self.run.disk(), &self.run.layout().model(), self.dataset, &fit)
     }
 }
 

@@ -134,7 +134,7 @@ fn begin(
     let objective = open(dataset, config, &budget, limits, control)?;
     let team = limits.team;
     let written = config.write(run.disk(), run.path()).and_then(|()| {
-        let model = run.path().join("model");
+        let model = run.layout().model();
         make_dir(run.disk(), &model)?;
         if team.is_first() { Model::write_labels(run.disk(), dataset, &model) } else { Ok(()) }
     });
@@ -145,6 +145,7 @@ fn begin(
     let trainer = Trainer::begin(setup, objective, control, first)?;
     // Last, because a run without a log has nothing that is worth keeping.
     let log = team.agree(Log::open(run.disk(), run.path(), None))?;
+    team.agree(run.begun())?;
     let (before, objective) = (Progress::default(), trainer.objective());
     let mut job =
         Job::new(run, dataset, config, limits, control, observe, &budget, usage, before, objective, log);
@@ -153,7 +154,7 @@ fn begin(
 }
 
 fn checkpoints(run: &RunDirectory<'_>, config: &Config) -> Checkpoints {
-    Checkpoints::new(run.path().join("checkpoints"), config.meaning())
+    Checkpoints::new(run.layout().checkpoints(), config.meaning())
 }
 
 /// Runs `work` on a pool of its own; the number of threads never changes a bit of the result.
@@ -166,7 +167,7 @@ fn in_pool<T: Send>(limits: &Limits, work: impl FnOnce() -> Result<T> + Send) ->
 
 /// What goes along with the solver.
 pub(super) struct Job<'a> {
-    run: &'a RunDirectory<'a>,
+    pub(super) run: &'a RunDirectory<'a>,
     pub(super) dataset: &'a Dataset,
     pub(super) config: &'a Config,
     pub(super) limits: &'a Limits,
@@ -286,13 +287,12 @@ impl<'a> Job<'a> {
     fn go_on(mut self, mut trainer: Trainer) -> Result<Outcome> {
         let unseen = std::mem::take(&mut self.unseen);
         let saver = Saver {
-            disk: self.run.disk(),
-            run: self.run.path(),
+            run: self.run,
             dataset: self.dataset,
             unseen: &unseen,
             coordinates: trainer.coordinates().cloned(),
             range: self.config.recipe.range,
-            checkpoints: checkpoints(self.run, self.config),
+            meaning: self.config.meaning(),
             control: self.control,
             durable: Mutex::new(Durable { checkpoint: self.saved, model: None }),
         };

@@ -6,6 +6,7 @@ use crate::control::Control;
 use crate::error::Result;
 use crate::model::Model;
 use crate::shard::{Verification, verify};
+use crate::storage::RunLayout;
 use std::path::Path;
 
 /// Reads every byte that a run depends on.
@@ -22,16 +23,17 @@ pub fn verify_run(run: &Path, control: &Control) -> Result<Verification> {
         found.problems.extend(more.problems);
     }
     found.files += 1;
-    let checkpoints = Checkpoints::new(run.join("checkpoints"), config.meaning());
+    let layout = RunLayout::of(run);
+    let checkpoints = Checkpoints::new(layout.checkpoints(), config.meaning());
     for iteration in checkpoints.iterations()? {
         found.files += 1;
         if let Err(error) = checkpoints.load(iteration) {
-            found.note(error, &run.join("checkpoints"))?;
+            found.note(error, &layout.checkpoints())?;
         }
     }
-    let model = run.join("model");
+    let model = layout.model();
     // A run that was ended before its first checkpoint has no model, and nothing is wrong with it.
-    let read = model.join(crate::model::FILE).is_file().then(|| Model::read(run));
+    let read = layout.model_file().is_file().then(|| Model::read(run));
     found.files += u64::from(read.is_some());
     match read {
         None => {}
@@ -44,7 +46,7 @@ pub fn verify_run(run: &Path, control: &Control) -> Result<Verification> {
             }
         }
     }
-    for folder in [run.join("checkpoints"), model] {
+    for folder in [layout.checkpoints(), model] {
         let entries = std::fs::read_dir(&folder).into_iter().flatten().flatten();
         found.bytes += entries
             .filter_map(|entry| entry.metadata().ok())

@@ -244,6 +244,8 @@ pub struct Manifest {
 
 /// The manifest's file name.
 pub const FILE: &str = "manifest.json";
+/// What the file says it is. Those of before this was said prove themselves by their checksum.
+const KIND: &str = "tenfill dataset";
 /// The file begins with this, the checksum of all that follows the comma and line feed, and those.
 const BEGINS: &str = "{\n  \"crc32c\": \"";
 const BEGIN_LENGTH: usize = BEGINS.len() + 8 + "\",\n".len();
@@ -306,7 +308,7 @@ impl Manifest {
         let path = directory.join(FILE);
         let body =
             serde_json::to_string_pretty(self).map_err(std::io::Error::other).context("write", &path)?;
-        let rest = body.trim_start_matches(['{', '\n']).to_string() + "\n";
+        let rest = format!("  \"kind\": \"{KIND}\",\n{}\n", body.trim_start_matches(['{', '\n']));
         let text = format!("{BEGINS}{:08x}\",\n{rest}", crc32c::crc32c(rest.as_bytes()));
         write_atomic(disk, &path, text.as_bytes())
     }
@@ -344,10 +346,14 @@ impl Manifest {
         #[derive(Deserialize)]
         struct Version {
             format_version: u64,
+            kind: Option<String>,
         }
         let wrong =
             |error: serde_json::Error| flaw(0, &format!("the manifest cannot be understood: {error}"));
         let version: Version = serde_json::from_slice(bytes).map_err(wrong)?;
+        if version.kind.is_some_and(|kind| kind != KIND) {
+            return Err(flaw(0, "this is no manifest of tenfill"));
+        }
         if version.format_version > u64::from(FORMAT_VERSION) {
             return Err(Error::Newer {
                 file: path.into(),

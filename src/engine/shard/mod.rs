@@ -83,6 +83,7 @@ mod block;
 mod dataset;
 mod labels;
 mod manifest;
+mod ownership;
 mod reader;
 mod verify;
 mod weights;
@@ -93,11 +94,11 @@ pub use dataset::Dataset;
 pub(crate) use dataset::part_name;
 pub(crate) use labels::BATCH as LABELS_PER_BATCH;
 pub use labels::{Labels, read_labels, write_label_parts, write_labels};
-pub(crate) use manifest::FILE as MANIFEST_FILE;
 pub use manifest::{
     Bins, LabelsFile, Manifest, Mode, ModeKind, ModeStatistics, Part, ShardRecord, Split, SplitRecord,
     ValueStatistics,
 };
+pub use ownership::{DatasetKind, PartsKind};
 pub use reader::{BlockRow, Shard};
 pub use verify::{Problem, Verification, verify};
 pub use weights::{WeightSums, Weights};

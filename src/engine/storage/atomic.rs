@@ -1,6 +1,9 @@
 //! One file, whole or absent.
 
-use super::partial::partial_name;
+use super::lock::{Lock, Tried};
+use super::output::{Output, appeared};
+use super::ownership::Identity;
+use super::partial::{Temporary, temporary_path};
 use super::{Disk, DiskFile};
 use crate::error::{IoContext, Result};
 use std::io::{self, Write};
@@ -16,17 +19,58 @@ pub struct AtomicFile<'d> {
     file: Option<io::BufWriter<Box<dyn DiskFile>>>,
     temporary: PathBuf,
     path: PathBuf,
+    place: Place,
     written: u64,
     named: bool,
+    _lock: Option<Lock>,
+}
+
+/// What the file may take the place of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// Whatever has its name: in a folder of ours.
+    Own,
+    /// Nothing.
+    New,
+    /// This file, which the user wants replaced.
+    Over(Identity),
 }
 
 impl<'d> AtomicFile<'d> {
-    /// Begins `path`.
+    /// Begins `path`, a file in a folder of ours, which replaces the one of that name.
     pub fn create(disk: &'d dyn Disk, path: &Path) -> Result<Self> {
-        let temporary = partial_name(path);
+        let temporary = temporary_path(path);
         let file = disk.create(&temporary).context("create", &temporary)?;
         let file = Some(io::BufWriter::with_capacity(BUFFER, file));
-        Ok(AtomicFile { disk, file, temporary, path: path.into(), written: 0, named: false })
+        let (path, place) = (path.into(), Place::Own);
+        Ok(AtomicFile { disk, file, temporary, path, place, written: 0, named: false, _lock: None })
+    }
+
+    /// Begins a file that the user asked for. It replaces one that is there now where it may, and nothing
+    /// that appears later.
+    pub fn output(disk: &'d dyn Disk, output: &Output) -> Result<Self> {
+        let place = output.check_file()?.map_or(Place::New, Place::Over);
+        let path = &output.path;
+        for (_, left) in Temporary::all_of(path) {
+            // Whoever writes it holds its lock.
+            let is_file = left.symlink_metadata().is_ok_and(|data| data.is_file());
+            if is_file && let Ok(Tried::Taken(_lock)) = Lock::try_on(&left) {
+                disk.remove_file(&left).context("remove the leftover", &left)?;
+            }
+        }
+        super::make_dir(disk, path.parent().unwrap_or(Path::new("")))?;
+        let mut file = Self::create(disk, path)?;
+        file.place = place;
+        file._lock = match Lock::try_on(&file.temporary) {
+            Ok(Tried::Taken(lock)) => Some(lock),
+            _ => None,
+        };
+        Ok(file)
+    }
+
+    /// Whether a file can be written there, before anything else is done.
+    pub fn check(output: &Output) -> Result<()> {
+        output.check_file().map(drop)
     }
 
     /// How many bytes were written so far.
@@ -46,10 +90,42 @@ impl<'d> AtomicFile<'d> {
             let (_file, _unwritten) = buffered.into_parts();
             synced.context("write", &self.path)?;
         }
-        self.disk.rename(&self.temporary, &self.path).context("write", &self.path)?;
+        let replaced = self.take_place()?;
         self.named = true;
         let directory = self.path.parent().unwrap_or(Path::new(""));
-        self.disk.sync_dir(directory).context("write", &self.path)
+        self.disk.sync_dir(directory).context("write", &self.path)?;
+        if replaced {
+            // Cleaned at the next start where this fails.
+            let _ = self.disk.remove_file(&self.temporary);
+        }
+        Ok(())
+    }
+
+    /// Gives the file its name; true where the one before it has now the temporary one.
+    fn take_place(&mut self) -> Result<bool> {
+        let (disk, from, to) = (self.disk, self.temporary.as_path(), self.path.as_path());
+        match self.place {
+            Place::Own => disk.rename(from, to).context("write", to)?,
+            Place::New => disk.rename_new(from, to).or_else(|error| match error.kind() {
+                io::ErrorKind::AlreadyExists => Err(appeared(to)),
+                _ => Err(error).context("write", to),
+            })?,
+            Place::Over(old) if disk.exchange(from, to).is_ok() => {
+                if Identity::of(from) != Some(old) {
+                    // Another file than the one that was to be replaced: back, and if that fails, hands off.
+                    self.named = true;
+                    disk.exchange(from, to).context("put back", to)?;
+                    self.named = false;
+                    return Err(appeared(to));
+                }
+                return Ok(true);
+            }
+            Place::Over(old) if Identity::of(to) == Some(old) => {
+                disk.rename(from, to).context("write", to)?
+            }
+            Place::Over(_) => return Err(appeared(to)),
+        }
+        Ok(false)
     }
 }
 

@@ -12,7 +12,7 @@ pub trait DiskFile: Write + Send {
 
 /// What is done to a file system. Implementations must be safe to share.
 pub trait Disk: Send + Sync {
-    /// Creates (or empties) a file.
+    /// Creates a file where there is nothing yet.
     fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>>;
     /// Opens a file to write at its end.
     fn append(&self, path: &Path) -> io::Result<Box<dyn DiskFile>>;
@@ -20,6 +20,8 @@ pub trait Disk: Send + Sync {
     fn sync_file(&self, path: &Path) -> io::Result<()>;
     /// Renames a file or a directory over whatever `to` was (a directory must be absent or empty).
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+    /// Renames a file or a directory where there must be nothing yet.
+    fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Makes `a` and `b` trade places in one step.
     fn exchange(&self, a: &Path, b: &Path) -> io::Result<()>;
     /// Makes the names in a directory durable.
@@ -49,9 +51,25 @@ fn absent_is_fine(result: io::Result<()>) -> io::Result<()> {
     }
 }
 
+/// For file systems that do not offer it: a link is never made over something, and a directory renamed
+/// over an empty one at the most.
+fn rename_new_without_system(from: &Path, to: &Path) -> io::Result<()> {
+    if !from.symlink_metadata()?.is_dir() {
+        match fs::hard_link(from, to) {
+            Ok(()) => return fs::remove_file(from),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Err(error),
+            Err(_) => {} // no links either
+        }
+    }
+    match to.symlink_metadata() {
+        Ok(_) => Err(io::ErrorKind::AlreadyExists.into()),
+        Err(_) => fs::rename(from, to),
+    }
+}
+
 impl Disk for RealDisk {
     fn create(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
-        Ok(Box::new(File::create(path)?))
+        Ok(Box::new(File::create_new(path)?))
     }
 
     fn append(&self, path: &Path) -> io::Result<Box<dyn DiskFile>> {
@@ -64,6 +82,15 @@ impl Disk for RealDisk {
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         fs::rename(from, to)
+    }
+
+    fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()> {
+        use rustix::fs::{CWD, RenameFlags, renameat_with};
+        use rustix::io::Errno;
+        match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => rename_new_without_system(from, to),
+            other => Ok(other?),
+        }
     }
 
     fn exchange(&self, a: &Path, b: &Path) -> io::Result<()> {
@@ -114,6 +141,10 @@ impl Disk for NoDisk {
     }
 
     fn rename(&self, _: &Path, _: &Path) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn rename_new(&self, _: &Path, _: &Path) -> io::Result<()> {
         Ok(())
     }
 

@@ -5,8 +5,11 @@
 //! * [`AtomicFile`]: temporary name, write, sync, rename, sync the directory.
 //! * [`Container`]: a checksummed file of named arrays, for models and checkpoints.
 //! * [`Staging`]: the same for a directory of files.
+//! * [`Output`]: what a command may replace, and what it must not touch: its inputs.
+//! * [`Kind`]: what is provably ours. Nothing else is ever replaced or cleaned up.
 //! * [`Lock`]: one process at a time.
 //! * [`open_regular`]: the way to every file inside a dataset or a run; a pipe or a link is refused.
+//! * [`RunLayout`]: the names in a run directory.
 //!
 //! Scratch files of the sort do not come here: they are unlinked while open, so nothing of them
 //! can stay behind.
@@ -16,8 +19,11 @@ mod container;
 mod disk;
 mod guard;
 mod lock;
+mod output;
+mod ownership;
 mod partial;
 mod regular;
+mod run_layout;
 mod staging;
 
 pub use atomic::{AtomicFile, write_atomic};
@@ -26,7 +32,10 @@ pub use disk::{Disk, DiskFile, NoDisk, RealDisk};
 pub(crate) use guard::guarded;
 pub use guard::is_guarded;
 pub use lock::Lock;
-pub use partial::{make_dir, remove_partial};
-pub(crate) use regular::{OPEN_FLAGS, append_regular};
+pub use output::Output;
+pub use ownership::{Kind, Listing};
+pub use partial::{make_dir, remove_partial, temporary_path};
+pub(crate) use regular::OPEN_FLAGS;
 pub use regular::{check_folders, open_regular, read_regular};
+pub use run_layout::RunLayout;
 pub use staging::Staging;

@@ -16,12 +16,16 @@ pub(crate) const OPEN_FLAGS: rustix::fs::OFlags =
 
 /// Opens a file of a dataset or a run for reading.
 pub fn open_regular(path: &Path) -> Result<File> {
-    open_as_asked(path, OpenOptions::new().read(true))
-}
-
-/// Opens a file of a run to write at its end; makes it where it is not there.
-pub(crate) fn append_regular(path: &Path) -> Result<File> {
-    open_as_asked(path, OpenOptions::new().create(true).append(true))
+    let opened = OpenOptions::new().read(true).custom_flags(OPEN_FLAGS.bits() as i32).open(path);
+    match opened.and_then(|file| Ok((file.metadata()?.is_file(), file))) {
+        Ok((true, file)) => Ok(file),
+        Ok((false, _)) => Err(in_place_of(path, "file")),
+        Err(error) => {
+            // A link or a socket cannot even be opened.
+            let foreign = path.symlink_metadata().is_ok_and(|data| !data.is_file());
+            if foreign { Err(in_place_of(path, "file")) } else { Err(error).context("open", path) }
+        }
+    }
 }
 
 /// Reads a whole file of a dataset or a run.
@@ -43,22 +47,12 @@ pub fn check_folders(directory: &Path, names: &[&str]) -> Result<()> {
     Ok(())
 }
 
-fn open_as_asked(path: &Path, options: &mut OpenOptions) -> Result<File> {
-    let opened = options.custom_flags(OPEN_FLAGS.bits() as i32).open(path);
-    match opened.and_then(|file| Ok((file.metadata()?.is_file(), file))) {
-        Ok((true, file)) => Ok(file),
-        Ok((false, _)) => Err(in_place_of(path, "file")),
-        Err(error) => {
-            // A link or a socket cannot even be opened.
-            let foreign = path.symlink_metadata().is_ok_and(|data| !data.is_file());
-            if foreign { Err(in_place_of(path, "file")) } else { Err(error).context("open", path) }
-        }
-    }
-}
-
 fn in_place_of(path: &Path, wanted: &str) -> Error {
     let found = path.symlink_metadata().map_or("something else", |data| name(data.file_type()));
-    Error::input(path, format!("{found} lies where a {wanted} of tenfill's should be: put that {wanted} back"))
+    Error::input(
+        path,
+        format!("{found} lies where a {wanted} of tenfill's should be: put that {wanted} back"),
+    )
 }
 
 fn name(kind: FileType) -> &'static str {
@@ -97,14 +91,11 @@ mod tests {
             ("folder", "a folder"),
             ("socket", "a socket"),
         ] {
-            for opened in [open_regular(&at(file)), append_regular(&at(file))] {
-                let said = opened.unwrap_err().to_string();
-                assert!(said.contains(&format!("{file}: {found} lies where a file")), "{said}");
-            }
+            let said = open_regular(&at(file)).unwrap_err().to_string();
+            assert!(said.contains(&format!("{file}: {found} lies where a file")), "{said}");
         }
         assert!(open_regular(Path::new("/dev/zero")).unwrap_err().to_string().contains("a device lies"));
         assert!(matches!(open_regular(&at("absent")), Err(Error::Io { .. })));
-        assert!(append_regular(&at("new")).is_ok() && at("new").is_file());
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! Writes generated entries as files: `.tns`, `.csv` or `.parquet`, each also `.gz`.
 
 use super::batch::{Batch, Part};
-use crate::error::{Error, IoContext, Result};
-use crate::storage::{AtomicFile, Disk};
+use crate::error::{IoContext, Result};
+use crate::storage::{AtomicFile, Disk, Output as Place};
 use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch};
 use arrow_schema::{DataType, Field, Schema};
 use flate2::write::GzEncoder;
@@ -84,6 +84,7 @@ pub struct EntryFiles<'d> {
     gzip: bool,
     order: usize,
     ratings: bool,
+    force: bool,
     files: [Option<OneFile<'d>>; 3],
 }
 
@@ -97,13 +98,18 @@ impl<'d> EntryFiles<'d> {
             _ => Kind::Parquet,
         };
         let gzip = path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("gz"));
-        let files =
-            EntryFiles { disk, path: path.into(), kind, gzip, order, ratings, files: [None, None, None] };
+        let files = EntryFiles {
+            disk,
+            path: path.into(),
+            kind,
+            gzip,
+            order,
+            ratings,
+            force,
+            files: [None, None, None],
+        };
         for part in [Part::Train, Part::Validation, Part::Test] {
-            let path = files.path_of(part);
-            if !force && path.exists() {
-                return Err(Error::Exists { path, hint: "--force replaces it" });
-            }
+            AtomicFile::check(&Place::new(files.path_of(part), force))?;
         }
         Ok(files)
     }
@@ -130,7 +136,7 @@ impl<'d> EntryFiles<'d> {
 
     fn open(&self, part: Part) -> Result<OneFile<'d>> {
         let path = self.path_of(part);
-        let file = AtomicFile::create(self.disk, &path)?;
+        let file = AtomicFile::output(self.disk, &Place::new(&path, self.force))?;
         let mut sink = if self.gzip {
             Sink::Gzip(Box::new(GzEncoder::new(file, flate2::Compression::fast())))
         } else {

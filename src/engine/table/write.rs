@@ -2,7 +2,7 @@
 
 use super::cells::Cells;
 use crate::error::{Error, IoContext, Result};
-use crate::storage::{AtomicFile, Disk, make_dir};
+use crate::storage::{AtomicFile, Disk, Output as Place};
 use arrow_array::{Array, RecordBatch};
 use arrow_schema::{DataType, SchemaRef};
 use flate2::write::GzEncoder;
@@ -83,16 +83,15 @@ pub struct TableWriter<'d> {
 }
 
 impl<'d> TableWriter<'d> {
-    /// Begins a table; `None` or `-` is CSV on standard output. A file that exists is replaced with
-    /// `force` only.
-    pub fn create(disk: &'d dyn Disk, path: Option<&Path>, force: bool, schema: SchemaRef) -> Result<Self> {
-        let Some(path) = path.filter(|path| *path != Path::new("-")) else {
+    /// Begins a table; `None` or `-` is CSV on standard output.
+    pub fn create(disk: &'d dyn Disk, place: Option<&Place>, schema: SchemaRef) -> Result<Self> {
+        let Some(place) = place.filter(|place| place.path != Path::new("-")) else {
             let sink = Sink::Stdout(io::BufWriter::with_capacity(1 << 16, io::stdout()));
             return Self::text(sink, b',', "standard output".into(), schema);
         };
-        let kind = Self::check(path, force)?;
-        make_dir(disk, path.parent().unwrap_or(Path::new("")))?;
-        let file = AtomicFile::create(disk, path)?;
+        let path = place.path.as_path();
+        let kind = Kind::of(path)?;
+        let file = AtomicFile::output(disk, place)?;
         let ending = path.extension().map(|ending| ending.to_string_lossy().to_lowercase());
         match kind {
             Kind::Text(delimiter) => {
@@ -120,16 +119,12 @@ impl<'d> TableWriter<'d> {
         }
     }
 
-    /// Whether a table can be written there, before anything else is done; and as what.
-    pub fn check(path: &Path, force: bool) -> Result<Kind> {
-        let kind = Kind::of(path)?;
-        if path.is_dir() {
-            return Err(Error::input(path, "this is a directory: give the name of a file"));
+    /// Whether a table can be written there, before anything else is done.
+    pub fn check(place: Option<&Place>) -> Result<()> {
+        match place.filter(|place| place.path != Path::new("-")) {
+            Some(place) => Kind::of(&place.path).and_then(|_| AtomicFile::check(place)),
+            None => Ok(()),
         }
-        if !force && path.symlink_metadata().is_ok() {
-            return Err(Error::Exists { path: path.into(), hint: "--force replaces it" });
-        }
-        Ok(kind)
     }
 
     fn text(sink: Sink<'d>, delimiter: u8, path: PathBuf, schema: SchemaRef) -> Result<Self> {

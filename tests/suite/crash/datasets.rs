@@ -6,8 +6,8 @@ use super::recorder::Recorder;
 use super::sample;
 use std::path::Path;
 use tenfill_engine::control::Control;
-use tenfill_engine::shard::verify;
-use tenfill_engine::storage::{RealDisk, Staging};
+use tenfill_engine::shard::{DatasetKind, verify};
+use tenfill_engine::storage::{Output, RealDisk, Staging};
 
 /// The manifest of a dataset of which every byte was checked, and which holds the checksums of all;
 /// none where there is no dataset.
@@ -18,6 +18,11 @@ fn whole(path: &Path, name: &str) -> Option<Vec<u8>> {
     let found = verify(path, &Control::default()).unwrap_or_else(|error| panic!("{name}: {error}"));
     assert!(found.problems.is_empty(), "{name}: {:?}", found.problems);
     Some(manifest(path))
+}
+
+/// What the next process does first.
+fn next_start(output: &Path) {
+    drop(Staging::create(&RealDisk, &Output::new(output, true), &DatasetKind).unwrap());
 }
 
 fn manifest(path: &Path) -> Vec<u8> {
@@ -61,11 +66,11 @@ fn a_crash_while_replacing_leaves_the_old_dataset_or_the_new_one() {
             let output = image.path.join("data");
             if !exchanges {
                 // Where two names cannot trade places, the next start puts it right.
-                let _ = Staging::create(&RealDisk, &output, true, "").unwrap();
+                next_start(&output);
             }
             let found = whole(&output, &image.name).unwrap_or_else(|| panic!("{}: it is gone", image.name));
             assert!(found == new || image.mark == Some(1) && found == old, "{}", image.name);
-            drop(Staging::create(&RealDisk, &output, true, "").unwrap());
+            next_start(&output);
             assert!(sample::temporaries(image.path).is_empty(), "{}", image.name);
         });
     }
@@ -91,12 +96,12 @@ fn a_failing_disk_leaves_the_old_dataset_or_the_new_one() {
             if result.is_err() && !output.exists() {
                 // Only where the disk fails at every step back, too: the next start does it.
                 assert_eq!(fault, Fault::StaysFull, "{name}");
-                drop(Staging::create(&RealDisk, &output, true, "").unwrap());
+                next_start(&output);
             }
             let found = whole(&output, &name).unwrap();
             assert!(found == second || result.is_err() && found == first, "{name}");
             assert!(result.is_ok() || fault != Fault::Short, "a short write is no error");
-            drop(Staging::create(&RealDisk, &output, true, "").unwrap());
+            next_start(&output);
             assert!(sample::temporaries(directory.path()).is_empty(), "{name}");
         }
     }

@@ -116,6 +116,10 @@ impl Disk for Faulty {
         self.step(|| RealDisk.rename(from, to))
     }
 
+    fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.step(|| RealDisk.rename_new(from, to))
+    }
+
     fn exchange(&self, a: &Path, b: &Path) -> io::Result<()> {
         self.step(|| RealDisk.exchange(a, b))
     }

@@ -157,6 +157,11 @@ impl Disk for Recorder {
         self.step(op, || RealDisk.rename(from, to))
     }
 
+    fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let op = Op::Rename { from: self.inside(from), to: self.inside(to) };
+        self.step(op, || RealDisk.rename_new(from, to))
+    }
+
     fn exchange(&self, a: &Path, b: &Path) -> io::Result<()> {
         if !self.exchanges {
             return Err(io::ErrorKind::Unsupported.into());

@@ -14,7 +14,7 @@ use tenfill_engine::run::{
 };
 use tenfill_engine::shard::Dataset;
 use tenfill_engine::solver::Iteration;
-use tenfill_engine::storage::{Disk, RealDisk};
+use tenfill_engine::storage::{Disk, Output, RealDisk};
 
 /// Marks in the record what is reported as durable.
 struct Marker(Recorder);
@@ -39,7 +39,7 @@ fn dataset(directory: &Path) -> Dataset {
 }
 
 fn start(disk: &dyn Disk, run: &Path, dataset: &Dataset, control: &Control) -> tenfill_engine::Result<()> {
-    let directory = RunDirectory::create(disk, run, false)?;
+    let directory = RunDirectory::create(disk, &Output::new(run, false))?;
     complete(&directory, dataset, &sample::config(dataset), &sample::limits(), control, &unobserved).map(drop)
 }
 
@@ -58,9 +58,6 @@ fn go_on(run: &Path, dataset: &Dataset, name: &str) {
         let outcome = resume(&directory, |_| {}, &sample::limits(), &control, &unobserved);
         outcome.unwrap_or_else(|error| panic!("{name}: {error}"));
     } else {
-        // A crash image has no lock: it was never written through the disk.
-        std::fs::create_dir_all(run).unwrap();
-        std::fs::write(run.join(".lock"), "").unwrap();
         start(&RealDisk, run, dataset, &control).unwrap_or_else(|error| panic!("{name}: {error}"));
     }
     assert!(sample::temporaries(run).is_empty(), "{name}");

@@ -84,7 +84,7 @@ pub fn temporaries(directory: &Path) -> Vec<PathBuf> {
     for entry in std::fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_string_lossy().to_string();
-        if name.ends_with(".partial") || name.ends_with(".old") {
+        if name.ends_with(".tenfill-partial") || name.ends_with(".tenfill-aside") {
             found.push(path);
         } else if path.is_dir() {
             found.extend(temporaries(&path));

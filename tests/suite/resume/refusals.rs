@@ -85,11 +85,14 @@ fn a_run_that_was_killed_before_its_first_checkpoint_begins_again() {
     child.kill().unwrap();
     child.wait().unwrap();
     succeed(&["verify", text(&run)]);
-    std::fs::write(run.join(".config.json.partial"), "half").unwrap();
+    // Of two temporary files the one whose name proves itself is ours.
+    let ours = tenfill_engine::storage::temporary_path(&run.join("config.json"));
+    std::fs::write(&ours, "half").unwrap();
+    std::fs::write(run.join(".config.json.partial"), "mine").unwrap();
     let told = succeed(&["resume", text(&run), "--max-iterations", "12"]);
     assert!(told.contains("starting from the beginning"), "{told}");
     assert!(result(&run) == result(&whole));
-    assert!(!run.join(".config.json.partial").exists());
+    assert!(!ours.exists() && run.join(".config.json.partial").exists());
 }
 
 #[test]
@@ -97,13 +100,17 @@ fn a_raw_file_can_be_completed_again_after_a_kill_during_its_conversion() {
     let place = tempfile::tempdir().unwrap();
     let [table, run, moved] = ["t.csv", "run", "moved"].map(|name| place.path().join(name));
     succeed(&["synth", "-o", text(&table), "--dims", "20,15,10", "--rank", "2", "--oversampling", "8"]);
-    // What a process that is killed in the conversion leaves.
-    std::fs::create_dir_all(run.join(".data.tenfill.partial/train")).unwrap();
-    std::fs::write(run.join(".lock"), "").unwrap();
+    let pipe = place.path().join("pipe.csv");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let (mut child, _) = spawn(&complete(text(&pipe), text(&run), "5"));
+    let begun = || crate::common::names(place.path()).iter().any(|name| name.starts_with(".run."));
+    wait_until(&mut child, begun);
+    child.kill().unwrap();
+    child.wait().unwrap();
     let told = fail(&["resume", text(&run)]);
-    assert!(told.contains("start it again with complete"), "{told}");
+    assert!(told.contains("there is no such run"), "{told}");
     succeed(&complete(text(&table), text(&run), "5"));
-    assert!(!run.join(".data.tenfill.partial").exists());
+    assert!(!begun(), "what was left is gone");
     // The dataset lies inside, so the whole can be moved.
     std::fs::rename(&run, &moved).unwrap();
     succeed(&["resume", text(&moved), "--max-iterations", "8"]);

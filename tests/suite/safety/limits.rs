@@ -49,7 +49,8 @@ fn signal(child: &Child, name: &str) {
 
 /// Starts a run on `d` that would take very long, and waits until it is under way.
 fn begin(directory: &Path) -> Child {
-    let options = "--algorithm sd --metric euclidean --bias none --penalty 0 --no-grow --tolerance 0 --patience 0";
+    let options =
+        "--algorithm sd --metric euclidean --bias none --penalty 0 --no-grow --tolerance 0 --patience 0";
     let arguments = format!("complete d -o run --rank 2 --max-iterations 100000000 {options}");
     let mut child = start(directory, &arguments);
     wait_for_lines(directory, &mut child);

@@ -193,8 +193,8 @@ fn what_cannot_be_folded_in_is_said_in_one_sentence() {
         ),
         (&["both.csv", "-o", "run2", "--mode", "week"], "week has bins"),
         (&["nan.csv", "-o", "run2"], "nan.csv:2: stars is 'much'"),
-        (&["new.csv", "-o", "run"], "run exists already: --force replaces it"),
-        (&["new.csv", "-o", "mine", "--force"], "--force replaces runs only"),
+        (&["new.csv", "-o", "run"], "run is an input (run): give the output another name"),
+        (&["new.csv", "-o", "mine", "--force"], "mine: this is no run of tenfill"),
         (&["-", "-o", "run2"], "fold-in reads its file twice"),
     ] {
         let all: Vec<&str> = ["fold-in", "run"].iter().chain(arguments).copied().collect();

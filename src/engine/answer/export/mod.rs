@@ -16,11 +16,14 @@ mod npy;
 
 use crate::error::{Error, IoContext, Result};
 use crate::model::{ModeIds, Model};
-use crate::storage::{Disk, Staging, write_atomic};
+use crate::run::inputs_of;
+use crate::storage::{Disk, Kind, Listing, Output, Staging, write_atomic};
 use crate::table::{TableWriter, labels_array};
 use arrow_array::{ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch};
 use arrow_schema::{DataType, Field, Schema};
+use serde::Deserialize;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -47,7 +50,67 @@ impl ExportFormat {
 }
 
 const ABOUT: &str = "model.json";
+/// What that file says it is. Those of before this was said have all the fields of [`About`].
+const KIND: &str = "tenfill export";
 const BATCH_ROWS: u32 = 8192;
+
+/// A directory that [`export`] wrote: `model.json`, and the files that it names.
+struct ExportKind;
+
+/// What every export says of itself.
+#[derive(Deserialize)]
+#[expect(dead_code, reason = "that they are there is the proof")]
+struct About {
+    kind: Option<String>,
+    written_by: String,
+    format: String,
+    rank: Vec<usize>,
+    offset: f64,
+    modes: Vec<AboutMode>,
+    core: String,
+    iteration: usize,
+}
+
+#[derive(Deserialize)]
+#[expect(dead_code, reason = "that they are there is the proof")]
+struct AboutMode {
+    name: String,
+    dim: u32,
+    rank: usize,
+    held: bool,
+    files: BTreeMap<String, String>,
+}
+
+impl Kind for ExportKind {
+    fn name(&self) -> &'static str {
+        "export"
+    }
+
+    fn list(&self, folder: &Path) -> Result<Listing> {
+        let path = folder.join(ABOUT);
+        let text = std::fs::read(&path).context("read", &path)?;
+        let about: About =
+            serde_json::from_slice(&text).map_err(std::io::Error::other).context("read", &path)?;
+        let files = about.modes.into_iter().flat_map(|mode| mode.files.into_values()).chain([about.core]);
+        let files: Vec<String> = files.collect();
+        let ours = about.written_by.starts_with("tenfill ") && about.kind.is_none_or(|kind| kind == KIND);
+        if !ours || !files.iter().all(|file| self.may_hold(Path::new(file))) {
+            return Err(Error::input(path, "this is no export of tenfill"));
+        }
+        let mut listing = Listing::default();
+        files.into_iter().chain([ABOUT.into()]).for_each(|file| listing.file(file));
+        Ok(listing)
+    }
+
+    fn may_hold(&self, inside: &Path) -> bool {
+        let Some(name) = inside.to_str().filter(|name| !name.contains('/')) else { return false };
+        let (stem, ending) = name.rsplit_once('.').unwrap_or((name, ""));
+        let what = stem.split('-').next().unwrap_or_default();
+        name == ABOUT
+            || ["parquet", "npy", "csv"].contains(&ending)
+                && (stem == "core" || ["factor", "bias", "known", "labels", "first"].contains(&what))
+    }
+}
 
 /// Writes the model to a new directory; with `force` an export that is there is replaced. Returns
 /// the names of the files.
@@ -58,12 +121,8 @@ pub fn export(
     format: ExportFormat,
     force: bool,
 ) -> Result<Vec<String>> {
-    let filled = std::fs::read_dir(output).is_ok_and(|mut entries| entries.next().is_some());
-    if force && filled && !output.join(ABOUT).is_file() {
-        let what = "--force replaces exports only, and this is none: choose another name";
-        return Err(Error::input(output, what));
-    }
-    let staging = Staging::create(disk, output, force || !filled && output.is_dir(), "--force replaces it")?;
+    let output = Output::new(output, force).apart_from(inputs_of(model.run()));
+    let staging = Staging::create(disk, &output, &ExportKind)?;
     let ids = ModeIds::of_all(model)?;
     let mut files = Vec::new();
     let mut modes = Vec::new();
@@ -137,7 +196,7 @@ fn table(
     let schema = Arc::new(Schema::new(fields));
     let file = format!("factor-{name}.{}", format.ending());
     let path = directory.join(&file);
-    let mut writer = TableWriter::create(disk, Some(&path), false, Arc::clone(&schema))?;
+    let mut writer = TableWriter::create(disk, Some(&Output::new(path, false)), Arc::clone(&schema))?;
     let biases = biases_of(model, mode);
     for start in (0..ids.dim()).step_by(BATCH_ROWS as usize) {
         let rows = start..ids.dim().min(start + BATCH_ROWS);
@@ -174,7 +233,7 @@ fn core_table(disk: &dyn Disk, path: &Path, model: &Model) -> Result<()> {
         (1..=ranks.len()).map(|mode| Field::new(format!("c{mode}"), DataType::Int64, false)).collect();
     fields.push(Field::new("value", DataType::Float64, false));
     let schema = Arc::new(Schema::new(fields));
-    let mut writer = TableWriter::create(disk, Some(path), false, Arc::clone(&schema))?;
+    let mut writer = TableWriter::create(disk, Some(&Output::new(path, false)), Arc::clone(&schema))?;
     for (part, values) in core.as_slice().chunks(BATCH_ROWS as usize).enumerate() {
         let begin = part * BATCH_ROWS as usize;
         let mut columns: Vec<ArrayRef> = Vec::new();
@@ -215,6 +274,7 @@ fn about(model: &Model, modes: Vec<Value>, core: &str, format: ExportFormat) -> 
         })
     });
     json!({
+        "kind": KIND,
         "written_by": concat!("tenfill ", env!("CARGO_PKG_VERSION")),
         "format": format.ending(),
         "value": model.about.value,
