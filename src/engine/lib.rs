@@ -47,6 +47,7 @@ pub mod distribute;
 pub mod error;
 pub mod ingest;
 pub mod manifold;
+pub mod message;
 pub mod model;
 pub mod objective;
 pub mod recipe;
@@ -62,6 +63,7 @@ pub mod stream;
 pub mod synth;
 pub mod table;
 pub mod team;
+pub mod times;
 pub mod units;
 pub mod usage;
 
