@@ -5,6 +5,7 @@ use crate::{Dataset, LogLine, Model, Recommendation, Result, Split};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use tenfill_engine::answer::{ExportFormat, FoldOptions, evaluate_file, evaluate_split, export, fold_in};
+use tenfill_engine::ingest::Source;
 use tenfill_engine::run::{self, Config, Limits, Observer, RunDirectory, log_path, resume};
 use tenfill_engine::storage::RealDisk;
 use tenfill_engine::{control::Control, model};
@@ -119,7 +120,8 @@ impl Run {
     /// Where the file cannot be read or lacks a column.
     pub fn evaluate_file(&self, file: impl AsRef<Path>) -> Result<Evaluation> {
         let threads = Limits::default().threads;
-        evaluate_file(&model::Model::read(&self.path)?, file.as_ref(), threads, &Control::default())
+        let source = Source::again(file.as_ref(), &std::env::temp_dir(), &Control::default())?;
+        evaluate_file(&model::Model::read(&self.path)?, &source, threads, &Control::default())
     }
 
     /// A run whose model has rows for ids that this one has not seen, from their entries alone.

@@ -10,6 +10,7 @@ use tenfill_engine::error::{Error, Result};
 use tenfill_engine::ingest::columns::{Binning, ColumnRequest};
 use tenfill_engine::ingest::dialect::{Delimiter, DialectRequest};
 use tenfill_engine::ingest::{Format, ReadOptions};
+use tenfill_engine::message::printable;
 use tenfill_engine::shard::Manifest;
 use tenfill_engine::units;
 use tenfill_engine::usage::Usage;
@@ -65,7 +66,8 @@ pub(super) struct ConvertArguments {
     /// 0 not at all
     #[arg(long, value_name = "COLUMN", help_heading = "Input")]
     weights: Option<String>,
-    /// Cut a mode into bins: timestamp=7d (dates or epoch times), age=10 (numbers)
+    /// Cut a mode into bins: timestamp=7d (dates, 20210115, or epochs in s, ms, us or ns), age=10
+    /// (numbers)
     #[arg(long, value_name = "MODE=WIDTH", value_parser = parse_bin, help_heading = "Input")]
     bin: Vec<(String, Binning)>,
     /// Shares of train/validation/test by a seeded hash, or 'time', or 'none' [default: 80/10/10]
@@ -249,7 +251,7 @@ pub(super) fn summary(manifest: &Manifest, path: &std::path::Path) -> String {
     let modes: Vec<String> = manifest
         .modes
         .iter()
-        .map(|mode| format!("{} {}", units::count(mode.dim.into()), mode.name))
+        .map(|mode| format!("{} {}", units::count(mode.dim.into()), printable(&mode.name)))
         .collect();
     let shards = manifest.train.shards.len() + manifest.validation.shards.len() + manifest.test.shards.len();
     let bytes = manifest.train.bytes() + manifest.validation.bytes() + manifest.test.bytes();
@@ -266,7 +268,7 @@ pub(super) fn summary(manifest: &Manifest, path: &std::path::Path) -> String {
     });
     format!(
         "{}: {}\n  entries  {} train, {} validation, {} test{weighted}\n  order    {}\n  files    {} {} of {}, {:.2} bytes per entry",
-        path.display(),
+        printable(&path.to_string_lossy()),
         modes.join(" x "),
         units::count(manifest.train.entries),
         units::count(manifest.validation.entries),

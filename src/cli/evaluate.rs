@@ -10,6 +10,7 @@ use tenfill_engine::answer::{
     Entries, Observed, RankMetrics, RankQuestion, evaluate_file, evaluate_split, rank_metrics, read_entries,
 };
 use tenfill_engine::error::{Error, Result};
+use tenfill_engine::ingest::Source;
 use tenfill_engine::model::{ModeIds, Model, Place};
 use tenfill_engine::run::Config;
 use tenfill_engine::shard::Split;
@@ -57,7 +58,7 @@ pub(super) struct Arguments {
 fn ranking(
     arguments: &Arguments,
     model: &Model,
-    split: Option<Split>,
+    on: &On,
     threads: usize,
     context: &Context,
 ) -> Result<Option<RankMetrics>> {
@@ -76,23 +77,23 @@ fn ranking(
     let datasets = Config::read(&arguments.run)?.open_datasets(&arguments.run)?;
     // What is held out must not be left out of the candidates, unless it stands elsewhere too; a file
     // may repeat any entry but those of train.
-    let splits: Vec<Split> = match split {
-        Some(own) => Split::ALL.into_iter().filter(|other| *other != own).collect(),
-        None => vec![Split::Train],
+    let splits: Vec<Split> = match on {
+        On::Split(own) => Split::ALL.into_iter().filter(|other| other != own).collect(),
+        On::File(_) => vec![Split::Train],
     };
     let observed =
         |splits| Observed { datasets: &datasets, splits, each: Some(each), ranked, given: Vec::new() };
     let asked =
         RankQuestion { question, ranked, each, top, relevant: arguments.relevant, seen: observed(splits) };
     let control = &context.control;
-    let found = match split {
-        Some(split) => {
-            let held = observed(vec![split]);
+    let found = match on {
+        On::Split(split) => {
+            let held = observed(vec![*split]);
             in_pool(threads, || rank_metrics(model, &asked, |range| held.entries(range), control))?
         }
-        None => {
+        On::File(source) => {
             let mut rows = Vec::new();
-            read_entries(model, &ids, Path::new(&arguments.on), threads, control, |row| {
+            read_entries(model, &ids, source, threads, control, |row| {
                 if let (Some(id), Some(index)) = (row.found[each].index(), row.found[ranked].index()) {
                     rows.push((id, index, row.value));
                 }
@@ -105,18 +106,32 @@ fn ranking(
     Ok(Some(found))
 }
 
+/// What is evaluated on.
+enum On {
+    Split(Split),
+    File(Source),
+}
+
 pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<ExitCode> {
     let model = Model::read(&arguments.run)?;
     let threads = context.threads(arguments.threads);
     let split = Split::ALL.into_iter().find(|split| split.name() == arguments.on);
-    let found = match split {
-        Some(split) => {
-            let dataset = Config::read(&arguments.run)?.open_dataset(&arguments.run)?;
-            evaluate_split(&model, &dataset, split)?
+    let on = match split {
+        Some(split) => On::Split(split),
+        // To be ranked as well, it is read twice.
+        None if arguments.top.is_some() => {
+            On::File(Source::again(Path::new(&arguments.on), &std::env::temp_dir(), &context.control)?)
         }
-        None => evaluate_file(&model, Path::new(&arguments.on), threads, &context.control)?,
+        None => On::File(Path::new(&arguments.on).into()),
     };
-    let ranked = ranking(arguments, &model, split, threads, context)?;
+    let found = match &on {
+        On::Split(split) => {
+            let dataset = Config::read(&arguments.run)?.open_dataset(&arguments.run)?;
+            evaluate_split(&model, &dataset, *split)?
+        }
+        On::File(source) => evaluate_file(&model, source, threads, &context.control)?,
+    };
+    let ranked = ranking(arguments, &model, &on, threads, context)?;
     let unscored = match found.unscored {
         0 => String::new(),
         n => format!(

@@ -27,7 +27,7 @@ Examples:
 pub(super) struct Arguments {
     /// The run
     run: PathBuf,
-    /// The new entries
+    /// The new entries; - for standard input
     new: PathBuf,
     /// The run to write
     #[arg(short, long, value_name = "RUN2")]

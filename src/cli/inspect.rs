@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use tenfill_engine::error::Result;
 use tenfill_engine::kernel::Precision;
+use tenfill_engine::message::{printable, short};
 use tenfill_engine::model::Model;
 use tenfill_engine::objective::Needs;
 use tenfill_engine::run::{Config, check_rank};
@@ -95,12 +96,12 @@ pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<ExitCode> 
                 let labels = dataset.labels(position)?;
                 let (first, last) = labels.map_or_else(Default::default, |l| (l.get(0), l.get(l.len() - 1)));
                 let kind = if matches!(mode.kind, ModeKind::Text { .. }) { "text" } else { "integers" };
-                format!("{kind} from '{first}' to '{last}'")
+                format!("{kind} from '{}' to '{}'", printable(&short(&first)), printable(&short(&last)))
             }
             ModeKind::Bins(bins) if bins.time => {
                 let end = bins.origin + bins.width * f64::from(mode.dim);
-                let show = tenfill_engine::ingest::number::format_time;
-                format!("bins of {} from {} to {}", days(bins.width), show(bins.origin), show(end))
+                let show = tenfill_engine::times::format_time;
+                format!("bins of {} from {} to {}", units::width(bins.width), show(bins.origin), show(end))
             }
             ModeKind::Bins(bins) => format!("bins of {} from {}", bins.width, bins.origin),
         };
@@ -113,7 +114,7 @@ pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<ExitCode> 
         context.print(format_args!(
             "  mode {}   {}: {} indices, {what}{note}",
             position + 1,
-            mode.name,
+            printable(&mode.name),
             units::count(mode.dim.into())
         ));
     }
@@ -154,13 +155,4 @@ pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<ExitCode> 
     }
     context.finish(&line);
     Ok(ExitCode::SUCCESS)
-}
-
-fn days(seconds: f64) -> String {
-    for (unit, name) in [(86_400.0, "d"), (3600.0, "h"), (60.0, "m")] {
-        if seconds % unit == 0.0 {
-            return format!("{}{name}", seconds / unit);
-        }
-    }
-    format!("{seconds}s")
 }

@@ -27,6 +27,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tenfill_engine::control::Control;
 use tenfill_engine::error::{Error, Result};
+use tenfill_engine::message::printable;
 use tenfill_engine::team::Team;
 use tenfill_engine::usage::{ignores_hangup, most_threads};
 
@@ -110,7 +111,8 @@ impl Context {
     /// Results for people, on standard output; not in quiet or JSON mode.
     fn print(&self, text: impl std::fmt::Display) {
         if !self.quiet && !self.json {
-            self.stdout.line(text);
+            let text = text.to_string();
+            self.stdout.line(text.split('\n').map(printable).collect::<Vec<_>>().join("\n"));
         }
     }
 
@@ -134,7 +136,23 @@ impl Context {
 
 /// Messages: a run must not end because nobody listens to it any more.
 fn tell(text: impl std::fmt::Display) {
-    let _ = writeln!(io::stderr().lock(), "{text}");
+    let _ = writeln!(io::stderr().lock(), "{}", printable(&text.to_string()));
+}
+
+/// The last line for programs of a command that has failed.
+fn failure(error: &str, path: Option<&std::path::Path>, line: Option<u64>) -> serde_json::Value {
+    serde_json::json!({ "error": error, "path": path.map(std::path::Path::to_string_lossy), "line": line })
+}
+
+/// Wrong usage is told to programs as well; whether they ask for it must be seen without parsing.
+fn usage_failure(usage: &clap::Error) {
+    let text = usage.render().to_string();
+    let sentence = text.split("\n\n").next().unwrap_or_default().trim_start_matches("error: ");
+    let words: Vec<&str> = sentence.split_whitespace().collect();
+    if usage.use_stderr() && std::env::args_os().any(|argument| argument == "--json") {
+        // That it cannot be told changes nothing about what went wrong.
+        let _ = writeln!(io::stdout().lock(), "{}", failure(&words.join(" "), None, None));
+    }
 }
 
 /// Panics that become errors are not printed.
@@ -161,10 +179,7 @@ pub fn main() -> ExitCode {
     };
     let team = match team {
         Ok(team) => team,
-        Err(error) => {
-            tell(format_args!("tenfill: {error}"));
-            return ExitCode::from(1);
-        }
+        Err(error) => return fail(&error, Team::alone(), arguments.global.json),
     };
     let stop = Arc::new(AtomicBool::new(false));
     // A limit on file sizes would end the program by this signal; caught, the write fails and says so.
@@ -196,7 +211,7 @@ pub fn main() -> ExitCode {
     progress.clear();
     let code = match result {
         Ok(code) => code,
-        Err(error) => fail(&error, team),
+        Err(error) => fail(&error, team, arguments.global.json),
     };
     team.finish();
     code
@@ -206,22 +221,31 @@ pub fn main() -> ExitCode {
 fn explain(usage: &clap::Error) -> ExitCode {
     let stdout = stdout::Stdout::default();
     stdout.attempt(|| usage.print());
+    usage_failure(usage);
     match stdout.finish() {
-        Err(error) if !usage.use_stderr() => fail(&error, Team::alone()),
+        Err(error) if !usage.use_stderr() => fail(&error, Team::alone(), false),
         _ => ExitCode::from(usage.exit_code() as u8),
     }
 }
 
 /// Says what went wrong. An error that all processes know is told by the first of them; one that only
 /// this process knows ends the others, who would wait for it for ever.
-fn fail(error: &Error, team: Team) -> ExitCode {
+fn fail(error: &Error, team: Team, json: bool) -> ExitCode {
+    let told = || {
+        if json {
+            let line = failure(&error.to_string(), error.path(), error.line());
+            let _ = writeln!(io::stdout().lock(), "{line}");
+        }
+    };
     let known = team.is_alone() || matches!(error, Error::Process(_) | Error::Interrupted);
     if !known {
         tell(format_args!("tenfill: process {} on {}: {error}", team.process(), team.host()));
+        told();
         team.abort(1);
     }
     if team.is_first() {
         tell(format_args!("tenfill: {error}"));
+        told();
     }
     ExitCode::from(if matches!(error, Error::Interrupted) { 130 } else { 1 })
 }

@@ -2,7 +2,7 @@
 
 use super::{Context, given};
 use serde_json::json;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tenfill_engine::answer::{AnswerOptions, predict_file};
 use tenfill_engine::error::{Error, Result};
@@ -77,16 +77,25 @@ pub(super) fn run(arguments: Arguments, context: &Context) -> Result<ExitCode> {
     let done = in_pool(threads, || predict_file(&model, &arguments.queries, &options, &context.control))?;
     let seconds = usage.seconds();
     let mut said = format!("{} rows in {}", units::count(done.rows), units::duration(seconds));
+    let mut warnings = Vec::new();
     if done.unknown > 0 {
-        said += &format!("; {} with ids that the model does not know", units::count(done.unknown));
+        warnings.push(format!("{} with ids that the model does not know", units::count(done.unknown)));
     }
     if done.outside_bins > 0 {
-        said += &format!("; {} outside the bins, taken as the nearest", units::count(done.outside_bins));
+        warnings.push(format!("{} outside the bins, taken as the nearest", units::count(done.outside_bins)));
+    }
+    for warning in &warnings {
+        said += &format!("; {warning}");
     }
     if let Some(column) = &model.about.weights {
         said += &format!("; the model was fitted with weights ({column})");
     }
-    context.about(&options.output, said);
+    let to_stdout = options.output.as_deref().is_none_or(|path| path == Path::new("-"));
+    if to_stdout && !warnings.is_empty() {
+        context.control.say(said);
+    } else {
+        context.about(&options.output, said);
+    }
     context.finish(&json!({
         "rows": done.rows,
         "weights": model.about.weights,

@@ -5,6 +5,7 @@ use std::fmt;
 use std::io::IsTerminal;
 use std::sync::Mutex;
 use tenfill_engine::control::{Progress, Unit};
+use tenfill_engine::message::printable;
 
 /// Bars on standard error, where that is a terminal; messages in any case but quiet.
 pub(super) struct Bars {
@@ -75,7 +76,7 @@ impl Progress for Bars {
         }
         match self.bar.lock() {
             Ok(bar) if self.visible && bar.is_some() => {
-                bar.iter().for_each(|bar| bar.println(message));
+                bar.iter().for_each(|bar| bar.println(printable(message)));
             }
             _ => super::tell(message),
         }

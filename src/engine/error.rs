@@ -1,5 +1,6 @@
 //! The errors a user meets: each is one sentence that says what, where, and what to do.
 
+use crate::message::printable;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -8,7 +9,7 @@ use std::path::{Path, PathBuf};
 #[non_exhaustive]
 pub enum Error {
     /// A row of an input file cannot be used.
-    #[error("{}:{line}: {what}", file.display())]
+    #[error("{}:{line}: {}", place(file), printable(what))]
     Row {
         /// The file that holds the row.
         file: PathBuf,
@@ -18,7 +19,7 @@ pub enum Error {
         what: String,
     },
     /// An input file cannot be used as a whole.
-    #[error("{}: {what}", file.display())]
+    #[error("{}: {}", place(file), printable(what))]
     Input {
         /// The file.
         file: PathBuf,
@@ -26,10 +27,10 @@ pub enum Error {
         what: String,
     },
     /// The request contradicts itself or the data.
-    #[error("{0}")]
+    #[error("{}", printable(.0))]
     Request(String),
     /// A file of ours is damaged.
-    #[error("{} is damaged at offset {offset}: {what}", file.display())]
+    #[error("{} is damaged at offset {offset}: {}", place(file), printable(what))]
     Corrupt {
         /// The file.
         file: PathBuf,
@@ -41,7 +42,7 @@ pub enum Error {
     /// A file of ours was written by a later tenfill.
     #[error(
         "{} has format version {found}, this tenfill reads up to {known}: use a newer tenfill",
-        file.display()
+        place(file)
     )]
     Newer {
         /// The file.
@@ -66,7 +67,7 @@ pub enum Error {
         what: String,
     },
     /// The output is there already.
-    #[error("{} exists already: {hint}", path.display())]
+    #[error("{} exists already: {hint}", place(path))]
     Exists {
         /// The output.
         path: PathBuf,
@@ -74,7 +75,7 @@ pub enum Error {
         hint: &'static str,
     },
     /// The operating system refused.
-    #[error("cannot {action} {}: {}", path.display(), explain(source))]
+    #[error("cannot {action} {}: {}", place(path), explain(source))]
     Io {
         /// What was tried.
         action: &'static str,
@@ -84,7 +85,7 @@ pub enum Error {
         source: io::Error,
     },
     /// One of several processes has failed; all of them know it, with its number and host.
-    #[error("{0}")]
+    #[error("{}", printable(.0))]
     Process(String),
     /// Somebody pressed Ctrl-C, or the system asked us to end.
     #[error("interrupted")]
@@ -105,10 +106,32 @@ impl Error {
         Error::Input { file: file.into(), what: what.into() }
     }
 
+    /// The file or directory that it is about, where there is one.
+    pub fn path(&self) -> Option<&Path> {
+        match self {
+            Error::Row { file, .. }
+            | Error::Input { file, .. }
+            | Error::Corrupt { file, .. }
+            | Error::Newer { file, .. } => Some(file),
+            Error::Exists { path, .. } | Error::Io { path, .. } => Some(path),
+            Error::Request(_) | Error::Budget { .. } | Error::Process(_) | Error::Interrupted => None,
+        }
+    }
+
+    /// The line or row of that file, from 1, where it is about one.
+    pub fn line(&self) -> Option<u64> {
+        if let Error::Row { line, .. } = self { Some(*line) } else { None }
+    }
+
     /// Damage found in one of our own files.
     pub fn corrupt(file: &Path, offset: u64, what: impl Into<String>) -> Self {
         Error::Corrupt { file: file.into(), offset, what: what.into() }
     }
+}
+
+/// A path for a message.
+fn place(path: &Path) -> String {
+    printable(&path.to_string_lossy()).into_owned()
 }
 
 /// What a full disk and its like mean for the user; otherwise the system's own words.

@@ -12,7 +12,8 @@
 //!
 //! | folder | question |
 //! |---|---|
-//! | [`units`], [`usage`] | how are sizes and times written? what does the process use? |
+//! | [`units`], [`times`], [`usage`] | how are sizes and moments written? what does the process use? |
+//! | [`message`] | how do ids and names of others stand in a message? |
 //! | [`error`] | what does a user read when something goes wrong? |
 //! | [`storage`] | how is a file written so that it is whole or absent, and provably ours? |
 //! | [`budget`], [`control`] | who may take how much memory? progress out, Ctrl-C in |
@@ -47,6 +48,7 @@ pub mod distribute;
 pub mod error;
 pub mod ingest;
 pub mod manifold;
+pub mod message;
 pub mod model;
 pub mod objective;
 pub mod recipe;
@@ -62,6 +64,7 @@ pub mod stream;
 pub mod synth;
 pub mod table;
 pub mod team;
+pub mod times;
 pub mod units;
 pub mod usage;
 

@@ -45,6 +45,21 @@ pub fn parse_seconds(text: &str) -> Option<f64> {
     (number.is_finite() && number > 0.0).then_some(number * unit)
 }
 
+/// A length of time as [`parse_seconds`] reads it: `7d`, `12h`.
+///
+/// ```
+/// assert_eq!(tenfill_engine::units::width(604_800.0), "7d");
+/// assert_eq!(tenfill_engine::units::width(90.0), "90s");
+/// ```
+pub fn width(seconds: f64) -> String {
+    for (unit, name) in [(86_400.0, "d"), (3600.0, "h"), (60.0, "m")] {
+        if seconds % unit == 0.0 {
+            return format!("{}{name}", seconds / unit);
+        }
+    }
+    format!("{seconds}s")
+}
+
 /// A size that people can read: `3.2 MB` (powers of 1024, as `parse_size`).
 pub fn size(bytes: u64) -> String {
     let mut value = bytes as f64;

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 /// From the bottom to the top; folders of one row do not know each other.
 const LAYERS: &[&[&str]] = &[
-    &["units", "usage"],
+    &["times", "units", "usage"],
+    &["message"],
     &["error"],
     &["budget", "control", "storage"],
     &["team"],

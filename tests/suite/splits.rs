@@ -197,11 +197,8 @@ fn times_of_any_kind_fall_into_the_same_bins() {
     let later = 1_500_000_000;
     fs::write(path.join("seconds.csv"), text(&|at| (at + later).to_string())).unwrap();
     fs::write(path.join("millis.csv"), text(&|at| ((at + later) * 1000).to_string())).unwrap();
-    fs::write(
-        path.join("dates.csv"),
-        text(&|at| tenfill_engine::ingest::number::format_time((at + later) as f64)),
-    )
-    .unwrap();
+    fs::write(path.join("dates.csv"), text(&|at| tenfill_engine::times::format_time((at + later) as f64)))
+        .unwrap();
     let columns: Vec<(&str, ArrayRef)> = vec![
         ("id", Arc::new(Int64Array::from_iter_values(0..50))),
         (

@@ -4,8 +4,9 @@ use crate::MAX_ORDER;
 use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::ingest::columns::{Binning, ColumnRequest};
-use crate::ingest::{self, Cell, ModeCells, ReadOptions, RowBatch};
+use crate::ingest::{self, Cell, ColumnTimes, ModeCells, ReadOptions, RowBatch, Source};
 use crate::model::{Found, ModeIds, Model};
+use crate::times::TimeUnit;
 use std::path::Path;
 
 /// One row of a file.
@@ -37,7 +38,7 @@ impl EntryRow<'_> {
 pub fn read_entries(
     model: &Model,
     ids: &[ModeIds],
-    path: &Path,
+    source: &Source,
     threads: usize,
     control: &Control,
     mut each: impl FnMut(&EntryRow<'_>) -> Result<()>,
@@ -56,10 +57,15 @@ pub fn read_entries(
         threads,
         ..ReadOptions::default()
     };
-    let input = ingest::open(path, &options, control)?;
+    let input = ingest::open_source(source, &options, control)?;
+    let mut times = ColumnTimes::default();
     ingest::read_rows(input, &options, control, |batch| {
         if let Some(bad) = batch.bad.first() {
             return Err(Error::Row { file: batch.file.clone(), line: bad.line, what: bad.what.clone() });
+        }
+        times.join(&batch.times_seen, &batch.file);
+        for (mode, ids) in ids.iter().enumerate() {
+            check_times(ids, mode, &batch, &times)?;
         }
         let mut found = [Found::Unknown; MAX_ORDER];
         for row in 0..batch.len() {
@@ -74,19 +80,37 @@ pub fn read_entries(
                             }
                         }
                     },
-                    ModeCells::Numbers(numbers) => {
-                        let unit = match ids.bins() {
-                            Some(bins) if bins.time && !batch.times_seen.has_dates(mode) => bins.per_second,
-                            _ => 1.0,
-                        };
-                        ids.moment(numbers[row] / unit)
-                    }
+                    ModeCells::Numbers(numbers) => match ids.bins() {
+                        Some(bins) if bins.time && !batch.times_seen.has_dates(mode) => {
+                            bins.seconds(numbers[row]).map_or(Found::Unknown, |seconds| ids.moment(seconds))
+                        }
+                        _ => ids.moment(numbers[row]),
+                    },
                 };
             }
             each(&EntryRow { found: &found[..ids.len()], value: batch.values[row], batch: &batch, row })?;
         }
         Ok(())
     })
+}
+
+/// Whether the times so far are of one kind, and days where the dataset's are.
+fn check_times(ids: &ModeIds, mode: usize, batch: &RowBatch, times: &ColumnTimes) -> Result<()> {
+    let Some(bins) = ids.bins().filter(|bins| bins.time) else { return Ok(()) };
+    let wrong = |file: &Path, line, what: String| {
+        Err(Error::Row { file: file.into(), line, what: format!("{} {what}", ids.name()) })
+    };
+    if let (Some(TimeUnit::Day), Some(line)) = (bins.unit, batch.times_seen.first_no_day(mode)) {
+        let what = "is a number that is no day (YYYYMMDD), as the dataset's times are";
+        return wrong(&batch.file, line, what.into());
+    }
+    match times.unit(mode) {
+        // Of numbers alone the dataset says the unit; one that wrote dates does not.
+        Err(other) if times.has_dates(mode) || bins.unit == Some(TimeUnit::Date) => {
+            wrong(&other.file, other.line, format!("holds {}", other.what))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// `column3` and `mode3` were made from a column's number: files without a header have no names.

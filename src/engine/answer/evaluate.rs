@@ -3,13 +3,13 @@
 use super::read_entries;
 use crate::control::Control;
 use crate::error::{Error, Result};
+use crate::ingest::Source;
 use crate::kernel::ResidualSums;
 use crate::model::{Found, ModeIds, Model};
 use crate::objective::{Scoring, UnseenRows, score};
 use crate::reduce::Exchange;
 use crate::shard::{Dataset, Split};
 use crate::stream::Stream;
-use std::path::Path;
 
 /// Errors over some entries.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -80,12 +80,17 @@ pub fn evaluate_split(model: &Model, dataset: &Dataset, split: Split) -> Result<
 }
 
 /// On the entries of a file with the columns of the model's modes and value.
-pub fn evaluate_file(model: &Model, path: &Path, threads: usize, control: &Control) -> Result<Evaluation> {
+pub fn evaluate_file(
+    model: &Model,
+    source: &Source,
+    threads: usize,
+    control: &Control,
+) -> Result<Evaluation> {
     let ids = ModeIds::of_all(model)?;
     let mut sums = ResidualSums::default();
     let (mut fallback, mut outside) = (0, 0);
     let mut indices = vec![None; ids.len()];
-    read_entries(model, &ids, path, threads, control, |row| {
+    read_entries(model, &ids, source, threads, control, |row| {
         indices.iter_mut().zip(row.found).for_each(|(index, found)| *index = found.index());
         let prediction = model.predict(&indices);
         if !prediction.known && model.biases.is_none() {

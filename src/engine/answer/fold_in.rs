@@ -14,7 +14,8 @@ use crate::budget::Budget;
 use crate::control::{Control, Unit};
 use crate::convert::{ConvertOptions, Duplicates, SplitRule, convert_entries};
 use crate::error::{Error, IoContext, Result};
-use crate::ingest::source::is_stdin;
+use crate::ingest::Source;
+use crate::ingest::source::display_name;
 use crate::model::{Found, ModeIds, Model, sort_ids};
 use crate::run::{Config, RunKind, inputs_of, log_path};
 use crate::shard::{Dataset, Split};
@@ -79,9 +80,6 @@ pub fn fold_in(
     options: &FoldOptions,
     control: &Control,
 ) -> Result<Folded> {
-    if is_stdin(new) {
-        return Err(Error::request("fold-in reads its file twice: save standard input to a file first"));
-    }
     let mut config = Config::read(run)?;
     let mut model = Model::read(run)?;
     let datasets = config.open_datasets(run)?;
@@ -92,6 +90,8 @@ pub fn fold_in(
     let layout = RunLayout::of(staging.path());
     let _lock = Lock::of_run(&output.path, &layout.lock())?;
 
+    // It is read twice.
+    let new = &Source::again(new, staging.path(), control)?;
     let (mode, added) = look(&model, new, options, control)?;
     let before = model.about.modes[mode].dim;
     if u32::try_from(added.len()).ok().and_then(|more| before.checked_add(more)).is_none() {
@@ -135,7 +135,12 @@ fn absolute(path: &Path) -> Result<PathBuf> {
 }
 
 /// The first reading: which mode has ids that the model lacks, and which.
-fn look(model: &Model, new: &Path, options: &FoldOptions, control: &Control) -> Result<(usize, Vec<String>)> {
+fn look(
+    model: &Model,
+    new: &Source,
+    options: &FoldOptions,
+    control: &Control,
+) -> Result<(usize, Vec<String>)> {
     let ids = ModeIds::of_all(model)?;
     let names = || ids.iter().map(ModeIds::name).collect::<Vec<_>>().join(", ");
     let wanted = match &options.mode {
@@ -177,7 +182,7 @@ fn look(model: &Model, new: &Path, options: &FoldOptions, control: &Control) -> 
                 "the model knows all ids of this file: say with --mode whose rows are to be found anew ({})",
                 names()
             );
-            return Err(Error::input(new, what));
+            return Err(Error::input(display_name(new.path()), what));
         }
         (None, several) => {
             let told: Vec<String> = several
@@ -188,7 +193,7 @@ fn look(model: &Model, new: &Path, options: &FoldOptions, control: &Control) -> 
                 "ids of several modes are new ({}): choose one with --mode; entries with new ids of the others are left out",
                 told.join(", ")
             );
-            return Err(Error::input(new, what));
+            return Err(Error::input(display_name(new.path()), what));
         }
     };
     let mut added: Vec<String> = std::mem::take(&mut strangers[mode]).into_iter().collect();
@@ -200,7 +205,7 @@ fn look(model: &Model, new: &Path, options: &FoldOptions, control: &Control) -> 
 fn collect(
     model: &Model,
     ids: &[ModeIds],
-    new: &Path,
+    new: &Source,
     mode: usize,
     added: &[String],
     before: u32,
@@ -217,7 +222,7 @@ fn collect(
         split: SplitRule::Shares([1.0, 0.0, 0.0]),
         duplicates: Duplicates::Last,
         memory: options.memory,
-        ..ConvertOptions::new(vec![new.into()], place)
+        ..ConvertOptions::new(vec![new.path().into()], place)
     };
     control.progress().stage("entries", Unit::Rows, 0);
     let converted = convert_entries(&convert, &names, &dims, control, |gather| {
@@ -252,9 +257,10 @@ fn collect(
         give(&mut indices, &mut values)
     });
     let converted = converted.map_err(|error| match error {
-        Error::Input { what, .. } | Error::Request(what) if folded.left_out > 0 => {
-            Error::input(new, format!("no entry is left, since the model knows no other id of any ({what})"))
-        }
+        Error::Input { what, .. } | Error::Request(what) if folded.left_out > 0 => Error::input(
+            display_name(new.path()),
+            format!("no entry is left, since the model knows no other id of any ({what})"),
+        ),
         error => error,
     })?;
     folded.entries = converted.manifest.train.entries;

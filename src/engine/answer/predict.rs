@@ -3,7 +3,9 @@
 use crate::MAX_ORDER;
 use crate::control::{Control, Unit};
 use crate::error::{Error, Result};
+use crate::ingest::columns::find_name;
 use crate::ingest::dialect::DialectRequest;
+use crate::message::list;
 use crate::model::{Found, ModeIds, Model, Place, Places};
 use crate::run::inputs_of;
 use crate::storage::{Output, RealDisk};
@@ -212,11 +214,11 @@ fn sources(table: &Table, ids: &[ModeIds], options: &AnswerOptions) -> Result<Ve
                 .or(about.name().strip_prefix("mode"))
                 .and_then(|number| number.parse().ok()),
         };
-        let by_name = names.iter().position(|name| name == wanted);
+        let by_name = find_name(&names, wanted).map_err(wrong)?;
         let by_number = number.filter(|number| (1..=names.len()).contains(number)).map(|number| number - 1);
         let Some(column) = by_name.or(by_number) else {
             let known = if table.has_header() {
-                format!("the columns are {} (name them with --modes)", names.join(", "))
+                format!("the columns are {} (name them with --modes)", list(&names))
             } else {
                 format!("the file has no header and {} columns, name them with --modes 1,2,...", names.len())
             };

@@ -10,9 +10,11 @@ use crate::budget::Budget;
 use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::ingest::TimesSeen;
-use crate::shard::{DatasetWriter, Manifest, Mode, ModeStatistics, Weights, format_version};
+use crate::shard::{Bins, DatasetWriter, Manifest, Mode, ModeKind, ModeStatistics, Weights, format_version};
 use crate::sort::Packing;
 use crate::storage::{Staging, make_dir};
+use crate::times::format_time;
+use crate::units;
 use std::path::Path;
 
 pub(super) fn build(
@@ -32,7 +34,7 @@ pub(super) fn build(
         tagged,
         timed,
         pairs,
-        times_seen,
+        times,
         bad,
         first_bad,
         ..
@@ -43,13 +45,14 @@ pub(super) fn build(
     let record = time_at + 8 * usize::from(timed) + usize::from(tagged);
     let resolved = names.iter().zip(modes).enumerate();
     let resolved = resolved.map(|(position, (name, mode))| {
-        resolve::resolve(name, position, mode, &times_seen, spool.len(), budget, control)
+        resolve::resolve(name, position, mode, &times, spool.len(), budget, control)
     });
     let resolved = resolved.collect::<Result<Vec<Resolved>>>()?;
     let dims: Vec<u32> = resolved.iter().map(|mode| mode.dim).collect();
     let (mode_order, mode_order_reason) = order::choose(&names, &dims, &pairs);
     let level_dims: Vec<u32> = mode_order.iter().map(|&mode| dims[mode]).collect();
 
+    let mut times_note = None;
     let (splitter, split_rule) = match options.split {
         _ if tagged => (Splitter::Given, "given files".to_string()),
         SplitRule::Shares(shares) => {
@@ -58,12 +61,16 @@ pub(super) fn build(
             (Splitter::by_hash(shares, options.seed), rule.replace(".0000", ""))
         }
         SplitRule::Time => {
-            if times_seen.is_mixed(TimesSeen::SPLIT) {
-                return Err(Error::request(
-                    "--split time: the times are both dates and numbers: write all of them in one way",
-                ));
-            }
+            let unit = times.unit(TimesSeen::SPLIT);
+            let unit = unit.map_err(|other| resolve::mixed("the times of --split time are", other))?;
             let (train, validation) = time_thresholds(&mut spool, record, time_at, control)?;
+            let show = |time: f64| unit.seconds(time).map_or_else(String::new, format_time);
+            times_note = Some(format!(
+                "the times of the split are taken as {}: train ends at {}, validation at {}",
+                unit.name(),
+                show(train),
+                show(validation)
+            ));
             (
                 Splitter::Time { train, validation },
                 "time: the latest tenth to test, the tenth before to validation".into(),
@@ -172,7 +179,8 @@ pub(super) fn build(
         return Err(Error::request("no entry falls into train: give more rows or another --split"));
     }
     manifest.write(disk, staging.path())?;
-    let notes = notes(&manifest, &merged, bad, first_bad, tagged);
+    let mut notes = notes(&manifest, &merged, bad, first_bad, tagged);
+    notes.extend(times_note);
     staging.commit()?;
     Ok(Converted { manifest, rows, bad_rows: bad, overlap: merged.overlap, notes })
 }
@@ -201,6 +209,16 @@ fn notes(
     }
     for mode in &manifest.modes {
         let Mode { name, dim, statistics, .. } = mode;
+        if let ModeKind::Bins(Bins { origin, width, unit: Some(unit), .. }) = &mode.kind {
+            notes.push(format!(
+                "the times of {name} are taken as {}: {} bins of {}, the first from {}, the last from {}",
+                unit.name(),
+                units::count((*dim).into()),
+                units::width(*width),
+                format_time(*origin),
+                format_time(origin + width * f64::from(dim - 1))
+            ));
+        }
         let unseen = statistics.only_held_out;
         if unseen > 0 {
             let where_from =
@@ -215,8 +233,7 @@ fn notes(
             notes.push(format!("{empty} of {dim} indices of {name} have no entry{why}"));
         }
         let times = ["timestamp", "date", "time", "datetime", "ts"].contains(&name.to_lowercase().as_str());
-        let ids =
-            !matches!(mode.kind, crate::shard::ModeKind::Bins(_) | crate::shard::ModeKind::Range { .. });
+        let ids = !matches!(mode.kind, ModeKind::Bins(_) | ModeKind::Range { .. });
         if times && ids && u64::from(*dim) * 4 > manifest.train.entries {
             notes.push(format!("{name} has {dim} distinct values; --bin {name}=7d would group them"));
         }

@@ -1,16 +1,18 @@
 //! Takes rows in: ids become provisional numbers, the rest is counted and spooled.
 
 use super::generations::Spill;
+use super::resolve::mixed;
 use super::spool::Spool;
 use crate::budget::{Budget, Reservation};
 use crate::error::{Error, Result};
 use crate::ingest::columns::Binning;
 use crate::ingest::sketch::{Sketch, mix};
-use crate::ingest::{Cell, Dictionary, FilePlan, ModeCells, ModeRole, RowBatch, TimesSeen};
+use crate::ingest::{Cell, ColumnTimes, Dictionary, FilePlan, ModeCells, ModeRole, RowBatch};
 use crate::shard::{DatasetWriter, Split};
+use crate::times::TimeUnit;
 use std::path::{Path, PathBuf};
 
-/// The least and the largest number of a binned column, and how its times were written.
+/// The least and the largest number of a binned column.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Span {
     pub least: f64,
@@ -19,6 +21,10 @@ pub(super) struct Span {
 
 impl Span {
     const EMPTY: Span = Span { least: f64::INFINITY, most: f64::NEG_INFINITY };
+
+    pub(super) fn map(self, of: impl Fn(f64) -> f64) -> Self {
+        Span { least: of(self.least), most: of(self.most) }
+    }
 
     fn add(&mut self, x: f64) {
         self.least = self.least.min(x);
@@ -89,7 +95,7 @@ pub struct Gather {
     /// Whether every spooled row carries a time for the split.
     pub(super) timed: bool,
     pub(super) pairs: Pairs,
-    pub(super) times_seen: TimesSeen,
+    pub(super) times: ColumnTimes,
     pub(super) bad: u64,
     pub(super) first_bad: Option<String>,
     skip_bad: u64,
@@ -168,7 +174,7 @@ impl Gather {
             spool: Spool::new(record, budget, scratch)?,
             tagged,
             timed,
-            times_seen: TimesSeen::default(),
+            times: ColumnTimes::default(),
             bad: 0,
             first_bad: None,
             skip_bad,
@@ -220,7 +226,10 @@ impl Gather {
             }
             self.first_bad.get_or_insert_with(|| error.to_string());
         }
-        self.times_seen.join(&batch.times_seen);
+        self.times.join(&batch.times_seen, &batch.file);
+        for (position, name) in self.names.iter().enumerate() {
+            self.times.check(position).map_err(|other| mixed(&format!("{name} holds"), other))?;
+        }
         let rows = batch.len();
         let record = self.record_bytes();
         let out = self.spool.extend(rows)?;
@@ -252,8 +261,9 @@ impl Gather {
                         span.add(number);
                         put(out, row * record + at, &number.to_le_bytes());
                         // The origin is known only in the end; for counting, any will do.
-                        let width = binning.width * if binning.time { per_second(number.abs()) } else { 1.0 };
-                        hashes[row * order + position] = mix((number / width).floor() as i64 as u64);
+                        let unit = if binning.time { TimeUnit::of(number) } else { TimeUnit::Seconds };
+                        let number = unit.seconds(number).unwrap_or(number);
+                        hashes[row * order + position] = mix((number / binning.width).floor() as i64 as u64);
                     }
                     at += 8;
                 }
@@ -360,16 +370,6 @@ fn record_bytes(modes: &[ModeGather], weighted: bool, timed: bool, tagged: bool)
 #[inline]
 fn put(out: &mut [u8], at: usize, bytes: &[u8]) {
     out[at..at + bytes.len()].copy_from_slice(bytes);
-}
-
-/// How many of a file's time units make a second, judged by a typical or the largest number.
-pub(super) fn per_second(largest: f64) -> f64 {
-    match largest {
-        x if x < 1e11 => 1.0,
-        x if x < 1e14 => 1e3,
-        x if x < 1e17 => 1e6,
-        _ => 1e9,
-    }
 }
 
 /// Distinct pairs of ids, for every two modes, and distinct entries.

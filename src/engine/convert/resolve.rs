@@ -1,15 +1,17 @@
 //! When all rows are in: labels sorted, bins fixed, provisional numbers to indices.
 
-use super::gather::{IdsSoFar, ModeGather, per_second};
+use super::gather::{IdsSoFar, ModeGather};
 use super::ids::{Ids, InOrder};
 use crate::budget::Budget;
 use crate::control::Control;
 use crate::error::{Error, Result};
-use crate::ingest::TimesSeen;
+use crate::ingest::ColumnTimes;
 use crate::ingest::label::{Label, hash_integer};
 use crate::ingest::sketch::mix;
+use crate::ingest::times::OtherUnit;
 use crate::shard::{Bins, LABELS_PER_BATCH, ModeKind, write_label_parts};
 use crate::storage::Disk;
+use crate::times::{TimeUnit, day_seconds};
 use arrow_array::builder::{ArrayBuilder, LargeStringBuilder};
 use arrow_array::{ArrayRef, Int64Array};
 use arrow_schema::DataType;
@@ -24,6 +26,7 @@ pub(super) enum ModeIndex {
     },
     /// Bin `b` stands for the numbers from `origin + b width` on; it is bin `first + b` from 0 on.
     Bins {
+        days: bool,
         origin: f64,
         width: f64,
         first: i64,
@@ -47,8 +50,10 @@ impl ModeIndex {
                 let index = u32_of(cell);
                 (index, hash_integer(i64::from(index) + base))
             }
-            ModeIndex::Bins { origin, width, first } => {
-                let bin = bin(f64_of(cell), *origin, *width);
+            ModeIndex::Bins { days, origin, width, first } => {
+                let number = f64_of(cell);
+                let number = if *days { day_seconds(number).unwrap_or(number) } else { number };
+                let bin = bin(number, *origin, *width);
                 // Counted from 0, not from the least: the same whatever other rows there are.
                 (bin, mix((first + i64::from(bin)) as u64))
             }
@@ -88,7 +93,7 @@ pub(super) fn resolve(
     name: &str,
     position: usize,
     mode: ModeGather,
-    times_seen: &TimesSeen,
+    times: &ColumnTimes,
     rows: u64,
     budget: &Budget,
     control: &Control,
@@ -105,14 +110,15 @@ pub(super) fn resolve(
             Ok(Resolved { dim: dim.unwrap_or(largest + 1), index: ModeIndex::Indices { base }, bins: None })
         }
         ModeGather::Bins { binning, span } => {
-            if binning.time && times_seen.is_mixed(position) {
-                let what =
-                    format!("mode {name} holds both dates and numbers: write all its times in one way");
-                return Err(Error::request(what));
-            }
-            let per_second = match binning.time && !times_seen.has_dates(position) {
-                true => per_second(span.most.abs().max(span.least.abs())),
-                false => 1.0,
+            let unit = match binning.time {
+                true => Some(times.unit(position).map_err(|other| mixed(&format!("{name} holds"), other))?),
+                false => None,
+            };
+            let per_second = unit.map_or(1.0, TimeUnit::per_second);
+            let days = unit == Some(TimeUnit::Day);
+            let span = match days {
+                true => span.map(|number| day_seconds(number).unwrap_or(number)),
+                false => span,
             };
             let width = binning.width * per_second;
             // Bins begin at multiples of their width, so that further rows leave them as they are.
@@ -126,12 +132,22 @@ pub(super) fn resolve(
                 );
                 return Err(Error::request(what));
             }
-            let bins_record =
-                Bins { origin: origin / per_second, width: binning.width, time: binning.time, per_second };
-            let index = ModeIndex::Bins { origin, width, first: first as i64 };
+            let bins_record = Bins {
+                origin: origin / per_second,
+                width: binning.width,
+                time: binning.time,
+                per_second,
+                unit,
+            };
+            let index = ModeIndex::Bins { days, origin, width, first: first as i64 };
             Ok(Resolved { dim: bins as u32, index, bins: Some(bins_record) })
         }
     }
+}
+
+/// A column of times in two units, as an error of the first row of the other one.
+pub(super) fn mixed(holds: &str, other: OtherUnit) -> Error {
+    Error::Row { file: other.file, line: other.line, what: format!("{holds} {}", other.what) }
 }
 
 /// What the indices stand for, with the labels written where they are no plain range.

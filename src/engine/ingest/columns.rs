@@ -1,6 +1,9 @@
 //! Which columns are the modes, and which is the value: named, numbered, or guessed.
 
-use super::number::{parse_number, parse_time};
+use super::number::parse_number;
+use super::times::TimesSeen;
+use crate::message::list;
+use crate::times::parse_time;
 use crate::{MAX_ORDER, MIN_ORDER};
 
 /// A column as the user gives it: a name of the header, or a number from 1.
@@ -49,6 +52,22 @@ pub struct ColumnRequest {
     pub names: Option<Vec<String>>,
     /// Whether indices begin at 0 rather than 1 (`.tns` files, and with fixed dimensions).
     pub zero_based: bool,
+}
+
+impl ColumnRequest {
+    /// Whether a first line must be a header, because a name that was asked for stands in it. Numbers
+    /// of columns are no names; and of a further file a row of data may hold a name of the first
+    /// file's header, but not all that were asked for.
+    pub fn in_header(&self, line: &[String]) -> bool {
+        let single = [&self.value, &self.weight, self.time.as_ref().unwrap_or(&None)];
+        let bins = self.bins.iter().map(|(name, _)| name);
+        let asked = self.modes.iter().flatten().chain(single.into_iter().flatten()).chain(bins);
+        let mut names = asked.filter(|name| !is_column_number(name, line.len())).peekable();
+        match self.names {
+            None => names.any(|name| line.contains(name)),
+            Some(_) => names.peek().is_some() && names.all(|name| line.contains(name)),
+        }
+    }
 }
 
 /// What a file has to offer.
@@ -112,11 +131,38 @@ pub struct FilePlan {
     pub guessed: Option<String>,
 }
 
+impl FilePlan {
+    /// The columns of times, by the places that [`TimesSeen`] has for them.
+    pub fn times(&self) -> Vec<usize> {
+        let is_time = |mode: &ModeColumn| matches!(mode.role, ModeRole::Bins(Binning { time: true, .. }));
+        let modes = self.modes.iter().enumerate().filter(|(_, mode)| is_time(mode));
+        modes.map(|(position, _)| position).chain(self.time.map(|_| TimesSeen::SPLIT)).collect()
+    }
+}
+
 const VALUE_NAMES: [&str; 9] =
     ["rating", "value", "stars", "score", "ratings", "val", "overall", "reading", "measurement"];
 const TIME_NAMES: [&str; 8] =
     ["timestamp", "date", "time", "datetime", "ts", "unixtime", "unixreviewtime", "rating_timestamp"];
 const WEEK: Binning = Binning { width: 604_800.0, time: true };
+
+/// Whether what was asked for may be the number of a column, of so many.
+pub fn is_column_number(wanted: &str, columns: usize) -> bool {
+    wanted.parse().is_ok_and(|number| (1..=columns).contains(&number))
+}
+
+/// The column of that name; an error where two have it.
+pub fn find_name(names: &[String], wanted: &str) -> Result<Option<usize>, String> {
+    let mut found = (0..names.len()).filter(|&column| names[column] == wanted);
+    match (found.next(), found.next()) {
+        (Some(one), Some(other)) => Err(format!(
+            "two columns have the name '{wanted}', {} and {}: say which by its number",
+            one + 1,
+            other + 1
+        )),
+        (column, _) => Ok(column),
+    }
+}
 
 impl Columns {
     fn name(&self, column: usize) -> String {
@@ -129,9 +175,7 @@ impl Columns {
 
     /// Finds a column by name, else by number.
     fn find(&self, wanted: &str) -> Result<usize, String> {
-        if let Some(names) = &self.names
-            && let Some(column) = names.iter().position(|name| name == wanted)
-        {
+        if let Some(column) = find_name(self.names.as_deref().unwrap_or_default(), wanted)? {
             return Ok(column);
         }
         match wanted.parse::<usize>() {
@@ -140,9 +184,7 @@ impl Columns {
             Err(_) => {}
         }
         match &self.names {
-            Some(names) => {
-                Err(format!("there is no column '{wanted}': the columns are {}", names.join(", ")))
-            }
+            Some(names) => Err(format!("there is no column '{wanted}': the columns are {}", list(names))),
             None => Err(format!(
                 "there is no column '{wanted}': the file has no header, so give numbers from 1 to {}",
                 self.count
@@ -184,7 +226,7 @@ impl Columns {
     fn guess_value(&self, taken: &[usize]) -> Result<usize, String> {
         let free: Vec<usize> = (0..self.count).filter(|column| !taken.contains(column)).collect();
         if let Some(&column) = free.iter().find(|&&column| self.is_named(column, &VALUE_NAMES)) {
-            return Ok(column);
+            return self.find(&self.name(column));
         }
         let numeric = |&column: &usize| self.first_number(column).is_some() && !self.looks_like_time(column);
         if self.names.is_some() {
@@ -194,7 +236,7 @@ impl Columns {
             }
             return Err(format!(
                 "which column is the value? name it with --value: the columns are {}",
-                (0..self.count).map(|column| self.name(column)).collect::<Vec<_>>().join(", ")
+                list((0..self.count).map(|column| self.name(column)))
             ));
         }
         free.into_iter()
@@ -302,7 +344,7 @@ impl Columns {
 
     fn check_modes(&self, modes: &[usize], value: usize) -> Result<(), String> {
         if !(MIN_ORDER..=MAX_ORDER).contains(&modes.len()) {
-            let names = modes.iter().map(|&column| self.name(column)).collect::<Vec<_>>().join(", ");
+            let names = list(modes.iter().map(|&column| self.name(column)));
             return Err(format!("{} modes ({names}) are not 2 to 8: choose them with --modes", modes.len()));
         }
         if modes.contains(&value) {

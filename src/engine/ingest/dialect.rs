@@ -133,8 +133,13 @@ const CANDIDATES: [Delimiter; 5] = [
     Delimiter::Byte(b'|'),
 ];
 
-/// Finds the dialect from a file's first lines (whole lines, no byte-order mark).
-pub fn detect(lines: &[&[u8]], request: DialectRequest) -> Result<Dialect, String> {
+/// Finds the dialect from a file's first lines (whole lines, no byte-order mark). A first line that is
+/// `named` is a header, whatever it looks like, unless the user says otherwise.
+pub fn detect(
+    lines: &[&[u8]],
+    request: DialectRequest,
+    named: impl FnOnce(&[String]) -> bool,
+) -> Result<Dialect, String> {
     let Some(&first) = lines.first() else { return Err("the file is empty".into()) };
     let delimiter = match request.delimiter {
         Some(delimiter) => delimiter,
@@ -147,7 +152,8 @@ pub fn detect(lines: &[&[u8]], request: DialectRequest) -> Result<Dialect, Strin
     let is_number = |field: &String| parse_number(field.as_bytes()).is_some();
     let header = request.header.unwrap_or_else(|| {
         // Names are not numbers; a first row of data has at least its value.
-        !rows[0].iter().any(is_number) && rows.get(1).is_none_or(|row| row.iter().any(is_number))
+        named(&rows[0])
+            || !rows[0].iter().any(is_number) && rows.get(1).is_none_or(|row| row.iter().any(is_number))
     });
     let data = if header { rows.get(1) } else { rows.first() };
     Ok(Dialect {
@@ -182,7 +188,7 @@ mod tests {
 
     fn detected(text: &str) -> Dialect {
         let lines: Vec<&[u8]> = text.lines().map(str::as_bytes).collect();
-        detect(&lines, DialectRequest::default()).unwrap()
+        detect(&lines, DialectRequest::default(), |_| false).unwrap()
     }
 
     #[test]

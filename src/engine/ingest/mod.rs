@@ -4,6 +4,7 @@
 //! finds how its fields are separated, [`columns`] which of them are modes and which the value,
 //! [`text`] and [`parquet`] turn them into a [`RowBatch`], and [`dictionary`] gives ids numbers.
 
+pub mod arrow;
 pub mod columns;
 pub mod dialect;
 pub mod dictionary;
@@ -15,8 +16,11 @@ pub mod rows;
 pub mod sketch;
 pub mod source;
 pub mod text;
+pub mod times;
 
 pub use columns::{Binning, ColumnRef, ColumnRequest, FilePlan, ModeColumn, ModeRole};
 pub use dictionary::Dictionary;
-pub use reader::{Format, ReadOptions, open, read_rows};
-pub use rows::{BadRow, Cell, ModeCells, RowBatch, TimesSeen};
+pub use reader::{Format, ReadOptions, open, open_source, read_rows};
+pub use rows::{BadRow, Cell, ModeCells, RowBatch};
+pub use source::Source;
+pub use times::{ColumnTimes, TimesSeen};

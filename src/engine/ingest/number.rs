@@ -1,4 +1,4 @@
-//! Numbers and times as they stand in files.
+//! Numbers as they stand in files.
 
 /// An integer exactly as a program would print it: no sign but a minus, no leading zeros. `007` and
 /// `+7` are labels of their own, so that they come back out as they went in.
@@ -62,52 +62,6 @@ pub fn parse_number(field: &[u8]) -> Option<f64> {
         }
     }
     std::str::from_utf8(field).ok()?.parse().ok()
-}
-
-/// A moment as seconds since 1970, from an ISO-8601 date or date and time (UTC where no offset is
-/// given).
-///
-/// ```
-/// use tenfill_engine::ingest::number::parse_time;
-/// assert_eq!(parse_time("1970-01-02"), Some(86400.0));
-/// assert_eq!(parse_time("1970-01-01 00:01:00"), Some(60.0));
-/// assert_eq!(parse_time("1970-01-01T01:00:00.5+01:00"), Some(0.5));
-/// assert_eq!(parse_time("yesterday"), None);
-/// ```
-pub fn parse_time(text: &str) -> Option<f64> {
-    let seconds = |at: jiff::Timestamp| at.as_second() as f64 + f64::from(at.subsec_nanosecond()) * 1e-9;
-    if let Ok(at) = text.parse::<jiff::Timestamp>() {
-        return Some(seconds(at));
-    }
-    let at: jiff::civil::DateTime = text.parse().ok()?;
-    let zoned = at.to_zoned(jiff::tz::TimeZone::UTC).ok()?;
-    Some(seconds(zoned.timestamp()))
-}
-
-/// Seconds since 1970 as a date, for people; with the time of day where it is not midnight.
-pub fn format_time(seconds: f64) -> String {
-    let Ok(at) = jiff::Timestamp::from_second(seconds.floor() as i64) else {
-        return seconds.to_string();
-    };
-    let text = at.to_string();
-    text.strip_suffix("T00:00:00Z").map_or(text.clone(), str::to_string)
-}
-
-/// A moment that is kept as an integer, as a date and time in full: distinct moments stay distinct.
-///
-/// ```
-/// use tenfill_engine::ingest::number::format_moment;
-/// assert_eq!(format_moment(86_400_250, 1000), "1970-01-02T00:00:00.25Z");
-/// assert_eq!(format_moment(-1, 1), "1969-12-31T23:59:59Z");
-/// assert_eq!(format_moment(2, 1), "1970-01-01T00:00:02Z");
-/// ```
-pub fn format_moment(value: i64, per_second: i64) -> String {
-    let nanoseconds = value.rem_euclid(per_second) * (1_000_000_000 / per_second);
-    let Ok(at) = jiff::Timestamp::new(value.div_euclid(per_second), nanoseconds as i32) else {
-        return value.to_string();
-    };
-    let text = at.to_string();
-    text.strip_suffix("T00:00:00Z").map_or(text.clone(), str::to_string)
 }
 
 #[cfg(test)]

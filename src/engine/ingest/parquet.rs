@@ -1,15 +1,15 @@
 //! Parquet to rows: one file or a directory of parts.
 
+use super::arrow::{Column, is_null, nulls};
 use super::columns::{Columns, FilePlan, ModeRole};
-use super::number::{parse_integer, parse_number, parse_time};
-use super::rows::{Cell, ModeCells, RowBatch, TimesSeen};
+use super::number::{parse_integer, parse_number};
+use super::rows::{Cell, ModeCells, RowBatch};
 use super::text::{LONGEST_LINE, check_index, check_weight, shown};
+use super::times::TimesSeen;
 use crate::error::{Error, IoContext, Result};
 use crate::storage::guarded;
-use arrow_array::cast::AsArray;
-use arrow_array::types::*;
-use arrow_array::{Array, ArrayRef, RecordBatch};
-use arrow_schema::{DataType, TimeUnit};
+use crate::times::parse_time;
+use arrow_array::RecordBatch;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
 use std::fs::File;
@@ -70,108 +70,14 @@ pub fn columns(path: &Path, unpacked: Option<&File>) -> Result<Columns> {
     if let Some(batch) = intact(path, || reader.next().transpose())? {
         for (text, column) in first.iter_mut().zip(batch.columns()) {
             *text = match Column::of(column, "", path) {
-                Ok(cells) if batch.num_rows() > 0 && column.is_valid(0) => cells.text(0),
+                Ok(cells) if batch.num_rows() > 0 && !is_null(&nulls(column), 0) => {
+                    cells.text(0).into_owned()
+                }
                 _ => String::new(),
             };
         }
     }
     Ok(Columns { count: names.len(), names: Some(names), first, tns: false })
-}
-
-/// The values of one column, of whichever type.
-pub(crate) enum Column<'b> {
-    Integers(Vec<i64>),
-    Floats(Vec<f64>),
-    /// Moments since 1970, and how many of their units make a second.
-    Times(Vec<i64>, i64),
-    Text(Vec<&'b str>),
-}
-
-impl<'b> Column<'b> {
-    pub(crate) fn of(array: &'b ArrayRef, name: &str, path: &Path) -> Result<Self> {
-        macro_rules! integers {
-            ($kind:ty) => {
-                Column::Integers(
-                    array.as_primitive::<$kind>().values().iter().map(|&value| value as i64).collect(),
-                )
-            };
-        }
-        macro_rules! times {
-            ($kind:ty, $per_second:expr) => {
-                Column::Times(
-                    array.as_primitive::<$kind>().values().iter().map(|&value| i64::from(value)).collect(),
-                    $per_second,
-                )
-            };
-        }
-        Ok(match array.data_type() {
-            DataType::Int8 => integers!(Int8Type),
-            DataType::Int16 => integers!(Int16Type),
-            DataType::Int32 => integers!(Int32Type),
-            DataType::Int64 => integers!(Int64Type),
-            DataType::UInt8 => integers!(UInt8Type),
-            DataType::UInt16 => integers!(UInt16Type),
-            DataType::UInt32 => integers!(UInt32Type),
-            DataType::UInt64 => {
-                let values = array.as_primitive::<UInt64Type>().values();
-                if values.iter().any(|&value| value > i64::MAX as u64) {
-                    return Err(Error::input(path, format!("column '{name}' holds integers above 2^63")));
-                }
-                integers!(UInt64Type)
-            }
-            DataType::Float32 => Column::Floats(
-                array.as_primitive::<Float32Type>().values().iter().map(|&v| f64::from(v)).collect(),
-            ),
-            DataType::Float64 => Column::Floats(array.as_primitive::<Float64Type>().values().to_vec()),
-            DataType::Timestamp(TimeUnit::Second, _) => times!(TimestampSecondType, 1),
-            DataType::Timestamp(TimeUnit::Millisecond, _) => times!(TimestampMillisecondType, 1_000),
-            DataType::Timestamp(TimeUnit::Microsecond, _) => times!(TimestampMicrosecondType, 1_000_000),
-            DataType::Timestamp(TimeUnit::Nanosecond, _) => times!(TimestampNanosecondType, 1_000_000_000),
-            DataType::Date32 => {
-                let days = array.as_primitive::<Date32Type>().values().iter();
-                Column::Times(days.map(|&day| i64::from(day) * 86_400).collect(), 1)
-            }
-            DataType::Date64 => times!(Date64Type, 1_000),
-            DataType::Utf8 => {
-                Column::Text(array.as_string::<i32>().iter().map(Option::unwrap_or_default).collect())
-            }
-            DataType::LargeUtf8 => {
-                Column::Text(array.as_string::<i64>().iter().map(Option::unwrap_or_default).collect())
-            }
-            DataType::Boolean => {
-                let truths = array.as_boolean().iter();
-                Column::Text(truths.map(|truth| if truth == Some(true) { "true" } else { "false" }).collect())
-            }
-            DataType::Utf8View => {
-                Column::Text(array.as_string_view().iter().map(Option::unwrap_or_default).collect())
-            }
-            other => {
-                let what = format!(
-                    "column '{name}' has the type {other}: integers, floats, text and times can be used"
-                );
-                return Err(Error::input(path, what));
-            }
-        })
-    }
-
-    /// Cell `row` as it would stand in a text file.
-    pub(crate) fn text(&self, row: usize) -> String {
-        match self {
-            Column::Integers(values) => values[row].to_string(),
-            Column::Floats(values) => values[row].to_string(),
-            Column::Times(values, per_second) => super::number::format_moment(values[row], *per_second),
-            Column::Text(values) => values[row].to_string(),
-        }
-    }
-
-    pub(crate) fn number(&self, row: usize) -> Option<f64> {
-        match self {
-            Column::Integers(values) => Some(values[row] as f64),
-            Column::Floats(values) => Some(values[row]),
-            Column::Times(values, per_second) => Some(values[row] as f64 / *per_second as f64),
-            Column::Text(values) => parse_number(values[row].as_bytes()),
-        }
-    }
 }
 
 /// Reads one file's rows, a batch at a time.
@@ -211,17 +117,15 @@ impl Parts {
         Column::of(batch.column(self.place[column].unwrap_or(0)), name, &self.path)
     }
 
-    /// The columns in use that have nulls, with their names.
-    fn nulls<'b>(&'b self, batch: &'b RecordBatch) -> Vec<(&'b ArrayRef, &'b str)> {
+    /// The nulls of the columns in use that have some, with the columns' names.
+    fn nulls(&self, batch: &RecordBatch) -> Vec<(Vec<bool>, &str)> {
         let modes = self.plan.modes.iter().map(|mode| (mode.column, mode.name.as_str()));
         let weight = self.plan.weight.as_ref().map(|(column, name)| (*column, name.as_str()));
         let rest = [(self.plan.value, self.plan.value_name.as_str())].into_iter().chain(weight);
         let time = self.plan.time.map(|column| (column, "the time"));
         let columns = modes.chain(rest).chain(time);
-        columns
-            .map(|(column, name)| (batch.column(self.place[column].unwrap_or(0)), name))
-            .filter(|(array, _)| array.null_count() > 0)
-            .collect()
+        let place = |column: usize| batch.column(self.place[column].unwrap_or(0));
+        columns.filter_map(|(column, name)| nulls(place(column)).map(|nulls| (nulls, name))).collect()
     }
 
     fn rows(&mut self, batch: &RecordBatch) -> Result<RowBatch> {
@@ -242,17 +146,18 @@ impl Parts {
                 _ => ModeCells::Ids(Vec::with_capacity(batch.num_rows())),
             });
         }
-        let nulls = self.nulls(batch);
+        let (nulls, times) = (self.nulls(batch), self.plan.times());
         for row in 0..batch.num_rows() {
-            let rows = out.len();
-            if let Some((_, name)) = nulls.iter().find(|(array, _)| array.is_null(row)) {
+            let (rows, line) = (out.len(), self.row + row as u64 + 1);
+            if let Some((_, name)) = nulls.iter().find(|(nulls, _)| nulls[row]) {
                 let what =
                     format!("{name} is null: a missing entry is left out of the file, not written as null");
-                out.reject(rows, self.row + row as u64 + 1, what);
-            } else if let Err(what) =
-                take_row(&self.plan, &modes, &value, weight.as_ref(), time.as_ref(), row, &mut out)
-            {
-                out.reject(rows, self.row + row as u64 + 1, what);
+                out.reject(rows, line, what);
+                continue;
+            }
+            match take_row(&self.plan, &modes, &value, weight.as_ref(), time.as_ref(), row, &mut out) {
+                Ok(()) => out.accept(line, &times),
+                Err(what) => out.reject(rows, line, what),
             }
         }
         self.row += batch.num_rows() as u64;
@@ -282,9 +187,9 @@ fn take_row(
                 }
                 continue;
             }
-            ModeRole::Indices { base, dim } => match column {
-                Column::Integers(values) => Cell::Integer(check_index(values[row], base, dim, &mode.name)?),
-                _ => {
+            ModeRole::Indices { base, dim } => match column.integer(row) {
+                Some(id) => Cell::Integer(check_index(id, base, dim, &mode.name)?),
+                None => {
                     return Err(format!(
                         "{} is {}, not an index",
                         mode.name,
@@ -346,18 +251,14 @@ fn finite(column: &Column<'_>, row: usize, name: &str) -> Result<f64, String> {
 fn moment(column: &Column<'_>, row: usize, place: usize, out: &mut RowBatch) -> Result<f64, String> {
     match column {
         Column::Times(values, per_second) => {
-            out.times_seen.date(place);
+            out.dates |= 1 << place;
             Ok(values[row] as f64 / *per_second as f64)
         }
         Column::Text(values) if parse_number(values[row].as_bytes()).is_none() => {
-            out.times_seen.date(place);
+            out.dates |= 1 << place;
             let text = shown(values[row].as_bytes());
-            parse_time(values[row])
-                .ok_or_else(|| format!("{text} is neither a number of seconds nor an ISO-8601 date"))
+            parse_time(&values[row]).ok_or_else(|| format!("{text} is neither a number nor an ISO-8601 date"))
         }
-        _ => {
-            out.times_seen.number(place);
-            finite(column, row, "the time")
-        }
+        _ => finite(column, row, "the time"),
     }
 }

@@ -4,13 +4,13 @@ use super::columns::{ColumnRequest, Columns, FilePlan};
 use super::dialect::{self, Delimiter, DialectRequest};
 use super::parquet;
 use super::rows::RowBatch;
-use super::source::{self, BytesRead, display_name, is_stdin, plain_name};
-use super::text::{Chunks, Parser};
+use super::source::{self, BytesRead, Source, display_name, is_stdin, plain_name};
+use super::text::{Chunks, LONGEST_LINE, Parser};
 use crate::control::Control;
-use crate::error::{Error, IoContext, Result};
+use crate::error::{Error, Result};
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::Read;
+use std::io::{Cursor, Read};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
@@ -95,9 +95,17 @@ pub fn input_bytes(path: &Path) -> u64 {
 
 /// Looks at an input's beginning and settles how to read it.
 pub fn open(path: &Path, options: &ReadOptions, control: &Control) -> Result<Input> {
+    open_source(&Source::from(path), options, control)
+}
+
+/// The same for an input that is opened again later.
+pub fn open_source(source: &Source, options: &ReadOptions, control: &Control) -> Result<Input> {
+    let path = source.path();
     let name = display_name(path);
     let settle = |columns: &Columns| columns.plan(&options.columns).map_err(|what| Error::input(&name, what));
-    if options.format != Some(Format::Text) && !is_stdin(path) && (path.is_dir() || parquet::is_parquet(path))
+    if options.format != Some(Format::Text)
+        && source.is_named()
+        && (path.is_dir() || parquet::is_parquet(path))
     {
         let parts = if path.is_dir() { parquet::parts(path)? } else { vec![path.to_path_buf()] };
         let columns = parquet::columns(&parts[0], None)?;
@@ -110,16 +118,17 @@ pub fn open(path: &Path, options: &ReadOptions, control: &Control) -> Result<Inp
         return Ok(Input { path: path.into(), plan: settle(&columns)?, kind: Kind::Parquet(parts) });
     }
     let read = BytesRead::default();
-    let mut stream = source::open(path, read.clone(), control)?;
+    let mut stream = source::open(source, read.clone(), control)?;
     let mut begun = Vec::new();
-    (&mut stream).take(1 << 16).read_to_end(&mut begun).map_err(|error| source::read_error(path, error))?;
+    let mut whole = false;
+    // The header and a row after it, however wide the table is.
+    while !whole && memchr::memchr_iter(b'\n', &begun).nth(1).is_none() && begun.len() <= 2 * LONGEST_LINE {
+        let read = (&mut stream).take(1 << 16).read_to_end(&mut begun);
+        whole = read.map_err(|error| source::read_error(path, error))? < 1 << 16;
+    }
     if begun.starts_with(parquet::MAGIC) {
         // Compressed as a whole, or from standard input: Parquet is read from its end, so unpack it.
-        let mut file =
-            tempfile::tempfile_in(&options.scratch).context("create a scratch file in", &options.scratch)?;
-        std::io::copy(&mut begun.as_slice(), &mut file)
-            .context("write a scratch file in", &options.scratch)?;
-        std::io::copy(&mut stream, &mut file).map_err(|error| source::read_error(path, error))?;
+        let file = source::spool(Cursor::new(begun).chain(stream), path, &options.scratch)?;
         let columns = parquet::columns(&name, Some(&file))?;
         return Ok(Input {
             path: path.into(),
@@ -136,7 +145,6 @@ pub fn open(path: &Path, options: &ReadOptions, control: &Control) -> Result<Inp
     if memchr::memchr(0, text).is_some() {
         return Err(Error::input(name, "this is a binary file, not text (nor Parquet, gzip or zstd)"));
     }
-    let whole = begun.len() < 1 << 16;
     if text.contains(&b'\r') && !text.contains(&b'\n') && text.trim_ascii().contains(&b'\r') {
         return Err(Error::input(
             name,
@@ -158,7 +166,8 @@ pub fn open(path: &Path, options: &ReadOptions, control: &Control) -> Result<Inp
     } else {
         options.dialect
     };
-    let found = dialect::detect(&lines, request).map_err(|what| Error::input(&name, what))?;
+    let found = dialect::detect(&lines, request, |line| options.columns.in_header(line));
+    let found = found.map_err(|what| Error::input(&name, what))?;
     if whole && found.first.is_empty() {
         return Err(Error::input(name, "the file has a header but no rows"));
     }

@@ -1,6 +1,6 @@
 //! A batch of rows on its way from a file to the dictionaries.
 
-use crate::MAX_ORDER;
+use super::times::TimesSeen;
 
 /// An id as it stood in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,48 +43,6 @@ pub struct BadRow {
     pub what: String,
 }
 
-/// How the times of a column were written: a mixture has no one unit.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct TimesSeen {
-    dates: [bool; MAX_ORDER + 1],
-    numbers: [bool; MAX_ORDER + 1],
-}
-
-impl TimesSeen {
-    /// The place of the column that a split by time goes by; modes have their own positions.
-    pub const SPLIT: usize = MAX_ORDER;
-
-    /// A date, which is in seconds.
-    #[inline]
-    pub fn date(&mut self, column: usize) {
-        self.dates[column] = true;
-    }
-
-    /// A number, of seconds, milliseconds, ...
-    #[inline]
-    pub fn number(&mut self, column: usize) {
-        self.numbers[column] = true;
-    }
-
-    /// Takes in what another batch saw.
-    pub fn join(&mut self, other: &TimesSeen) {
-        (0..=MAX_ORDER).for_each(|column| {
-            self.dates[column] |= other.dates[column];
-            self.numbers[column] |= other.numbers[column];
-        });
-    }
-
-    /// Whether a column has dates.
-    pub fn has_dates(&self, column: usize) -> bool {
-        self.dates[column]
-    }
-
-    /// Whether a column has both.
-    pub fn is_mixed(&self, column: usize) -> bool {
-        self.dates[column] && self.numbers[column]
-    }
-}
-
 /// Some rows, in file order.
 #[derive(Debug, Clone, Default)]
 pub struct RowBatch {
@@ -102,8 +60,10 @@ pub struct RowBatch {
     pub text: Vec<u8>,
     /// Rows that were left out.
     pub bad: Vec<BadRow>,
-    /// How times stood there, per mode; the last is for the column that a split goes by.
+    /// How times stood there.
     pub times_seen: TimesSeen,
+    /// Which times of the row that is being read were dates, a bit per column of times.
+    pub dates: u16,
     /// How far the input has been read, in its own bytes.
     pub input_bytes: u64,
 }
@@ -124,8 +84,23 @@ impl RowBatch {
         &self.text[start as usize..(start + length) as usize]
     }
 
+    /// Ends a row that can be used: only these have a say in the units of times.
+    pub fn accept(&mut self, line: u64, times: &[usize]) {
+        for &column in times {
+            let number = match self.modes.get(column) {
+                Some(ModeCells::Numbers(numbers)) => numbers.last(),
+                _ => self.times.last(),
+            };
+            if let Some(&number) = number {
+                self.times_seen.add(column, number, self.dates >> column & 1 == 1, line);
+            }
+        }
+        self.dates = 0;
+    }
+
     /// Takes back a row that was begun and then found bad.
     pub fn reject(&mut self, rows: usize, line: u64, what: String) {
+        self.dates = 0;
         self.modes.iter_mut().for_each(|mode| mode.truncate(rows));
         self.values.truncate(rows);
         self.weights.truncate(rows);

@@ -4,7 +4,7 @@ use crate::control::Control;
 use crate::error::{Error, IoContext, Result};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::fs::{File, OpenOptions};
-use std::io::{self, BufReader, Read};
+use std::io::{self, BufReader, Read, Seek, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -42,7 +42,10 @@ impl<F: Read + AsFd> Read for Patient<F> {
             match poll(&mut waiting, Some(&wait)) {
                 Ok(0) | Err(rustix::io::Errno::INTR) => {}
                 // Where it cannot be waited for, reading itself says what is wrong.
-                Ok(_) | Err(_) => return self.inner.read(buffer),
+                Ok(_) | Err(_) => match self.inner.read(buffer) {
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                    read => return read,
+                },
             }
         }
     }
@@ -56,6 +59,79 @@ pub fn is_stdin(path: &Path) -> bool {
 /// What to call an input in messages.
 pub fn display_name(path: &Path) -> PathBuf {
     if is_stdin(path) { PathBuf::from("<stdin>") } else { path.into() }
+}
+
+/// An input that may be opened several times. What can be read only once, a pipe or standard input, is
+/// copied first, to a scratch file without a name.
+#[derive(Debug)]
+pub struct Source {
+    path: PathBuf,
+    copy: Option<File>,
+}
+
+impl From<&Path> for Source {
+    /// To be opened once.
+    fn from(path: &Path) -> Self {
+        Source { path: path.into(), copy: None }
+    }
+}
+
+impl Source {
+    /// To be opened as often as needed; a copy, if one is needed, goes to `scratch`.
+    pub fn again(path: &Path, scratch: &Path, control: &Control) -> Result<Self> {
+        let lasts = !is_stdin(path) && path.metadata().is_ok_and(|about| about.is_file() || about.is_dir());
+        let copy = match lasts {
+            true => None,
+            false => Some(spool(raw(path, control)?, path, scratch)?),
+        };
+        Ok(Source { path: path.into(), copy })
+    }
+
+    /// What the user called it.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether it lies on disk under its name.
+    pub(super) fn is_named(&self) -> bool {
+        self.copy.is_none() && !is_stdin(&self.path)
+    }
+
+    fn read(&self, control: &Control) -> Result<Box<dyn Read + Send>> {
+        let Some(copy) = &self.copy else { return raw(&self.path, control) };
+        let mut copy = copy.try_clone().context("read", display_name(&self.path))?;
+        copy.rewind().context("read", display_name(&self.path))?;
+        Ok(Box::new(copy))
+    }
+}
+
+/// The bytes of a file, a pipe or standard input as they come.
+fn raw(path: &Path, control: &Control) -> Result<Box<dyn Read + Send>> {
+    let control = control.clone();
+    if is_stdin(path) {
+        return Ok(Box::new(Patient { inner: io::stdin(), control }));
+    }
+    if path.is_dir() {
+        return Err(Error::input(path, "this is a directory, not a file"));
+    }
+    // Opening a named pipe would wait for its writer, deaf to Ctrl-C; reading waits instead.
+    let nonblocking = rustix::fs::OFlags::NONBLOCK.bits() as i32;
+    let file = OpenOptions::new().read(true).custom_flags(nonblocking).open(path).context("open", path)?;
+    Ok(Box::new(Patient { inner: file, control }))
+}
+
+/// Copies what a stream still has to a scratch file without a name in `scratch`.
+pub fn spool(mut stream: impl Read, path: &Path, scratch: &Path) -> Result<File> {
+    let mut file = tempfile::tempfile_in(scratch).context("create a scratch file in", scratch)?;
+    let mut buffer = vec![0; 1 << 16];
+    loop {
+        match stream.read(&mut buffer) {
+            Ok(0) => return Ok(file),
+            Ok(count) => file.write_all(&buffer[..count]).context("write a scratch file in", scratch)?,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(read_error(path, error)),
+        }
+    }
 }
 
 /// The file's name without `.gz` and `.zst`, lower case: its last ending tells the format.
@@ -76,21 +152,10 @@ const FOREIGN: [(&[u8], &str); 6] = [
     (b"\xfe\xff", "this is UTF-16 text: save it as UTF-8 first"),
 ];
 
-/// Opens `path`, decompressing by what its first bytes say rather than by its name.
-pub fn open(path: &Path, read: BytesRead, control: &Control) -> Result<Box<dyn Read + Send>> {
-    let control = control.clone();
-    let inner: Box<dyn Read + Send> = if is_stdin(path) {
-        Box::new(Patient { inner: io::stdin(), control })
-    } else {
-        if path.is_dir() {
-            return Err(Error::input(path, "this is a directory, not a file"));
-        }
-        // Opening a named pipe would wait for its writer, deaf to Ctrl-C; reading waits instead.
-        let nonblocking = rustix::fs::OFlags::NONBLOCK.bits() as i32;
-        let file = OpenOptions::new().read(true).custom_flags(nonblocking).open(path);
-        let file: File = file.context("open", path)?;
-        Box::new(Patient { inner: file, control })
-    };
+/// Opens an input, decompressing by what its first bytes say rather than by its name.
+pub fn open(source: &Source, read: BytesRead, control: &Control) -> Result<Box<dyn Read + Send>> {
+    let path = &source.path;
+    let inner = source.read(control)?;
     let mut counted = Counting { inner, read };
     let mut magic = Vec::with_capacity(MAGIC_BYTES);
     (&mut counted).take(MAGIC_BYTES as u64).read_to_end(&mut magic).context("read", display_name(path))?;
@@ -102,7 +167,8 @@ pub fn open(path: &Path, read: BytesRead, control: &Control) -> Result<Box<dyn R
         [0x1f, 0x8b, ..] => {
             Box::new(flate2::read::MultiGzDecoder::new(BufReader::with_capacity(1 << 17, whole)))
         }
-        [0x28, 0xb5, 0x2f, 0xfd, ..] => {
+        // A frame of zstd, or one to be skipped, as parallel compressors write in front.
+        [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => {
             Box::new(zstd::stream::read::Decoder::new(whole).context("decompress", display_name(path))?)
         }
         _ => Box::new(whole),

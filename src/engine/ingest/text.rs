@@ -2,9 +2,12 @@
 
 use super::columns::{FilePlan, ModeRole};
 use super::dialect::Delimiter;
-use super::number::{parse_integer, parse_number, parse_time};
-use super::rows::{Cell, ModeCells, RowBatch, TimesSeen};
+use super::number::{parse_integer, parse_number};
+use super::rows::{Cell, ModeCells, RowBatch};
+use super::times::TimesSeen;
 use crate::error::{Error, Result};
+use crate::message::{printable, short};
+use crate::times::parse_time;
 use std::io::Read;
 use std::path::PathBuf;
 
@@ -121,6 +124,7 @@ pub struct Parser {
     wanted: Vec<(usize, Want)>,
     roles: Vec<ModeRole>,
     names: Vec<String>,
+    times: Vec<usize>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -156,6 +160,7 @@ impl Parser {
             wanted,
             roles: plan.modes.iter().map(|mode| mode.role).collect(),
             names,
+            times: plan.times(),
         }
     }
 
@@ -216,6 +221,8 @@ impl Parser {
                 batch.reject(rows, number, self.wrong_count(count, line));
             } else if let Some(what) = flaw {
                 batch.reject(rows, number, what);
+            } else {
+                batch.accept(number, &self.times);
             }
         }
     }
@@ -253,14 +260,15 @@ impl Parser {
                 batch.reject(rows, line, self.wrong_count(record.len(), text.as_bytes()));
                 continue;
             }
-            for &(column, want) in &self.wanted {
+            let taken = self.wanted.iter().try_for_each(|&(column, want)| {
                 let at = batch.text.len() as u32;
                 let field = record[column].trim_ascii();
                 batch.text.extend_from_slice(field);
-                if let Err(what) = self.take(want, field, at, batch) {
-                    batch.reject(rows, line, what);
-                    break;
-                }
+                self.take(want, field, at, batch)
+            });
+            match taken {
+                Ok(()) => batch.accept(line, &self.times),
+                Err(what) => batch.reject(rows, line, what),
             }
         }
     }
@@ -346,16 +354,15 @@ impl Parser {
 
     fn time(&self, field: &[u8], column: usize, batch: &mut RowBatch) -> Result<f64, String> {
         if let Some(number) = parse_number(field).filter(|number| number.is_finite()) {
-            batch.times_seen.number(column);
             return Ok(number);
         }
         if let Some(seconds) = std::str::from_utf8(field).ok().and_then(parse_time) {
-            batch.times_seen.date(column);
+            batch.dates |= 1 << column;
             return Ok(seconds);
         }
         let name = self.names.get(column).filter(|_| column < self.roles.len());
         let name = name.map_or("the time", String::as_str);
-        Err(format!("{name} is {}, neither a number of seconds nor an ISO-8601 date", shown(field)))
+        Err(format!("{name} is {}, neither a number nor an ISO-8601 date", shown(field)))
     }
 }
 
@@ -400,10 +407,5 @@ fn hint(field: &[u8]) -> &'static str {
 
 /// A field or line for a message: quoted, shortened, printable.
 pub fn shown(text: &[u8]) -> String {
-    let text = String::from_utf8_lossy(text);
-    let mut short: String = text.chars().take(60).map(|c| if c.is_control() { '?' } else { c }).collect();
-    if text.chars().count() > 60 {
-        short.push_str("...");
-    }
-    format!("'{short}'")
+    format!("'{}'", printable(&short(&String::from_utf8_lossy(text))))
 }

@@ -2,8 +2,9 @@
 
 use super::{ModeLookup, Model};
 use crate::error::Result;
-use crate::ingest::number::{format_time, parse_number, parse_time};
+use crate::ingest::number::parse_number;
 use crate::shard::{Bins, Labels, ModeKind};
+use crate::times::{format_time, parse_time};
 
 /// What was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,7 +106,13 @@ impl ModeIds {
         };
         let number = parse_number(text.as_bytes()).filter(|number| number.is_finite());
         match (number, bins.time) {
-            (Some(number), true) => Ok(self.moment(number / bins.per_second)),
+            (Some(number), true) => match bins.seconds(number) {
+                Some(seconds) => Ok(self.moment(seconds)),
+                None => Err(format!(
+                    "{} is '{text}', but the dataset's times are days (YYYYMMDD) and this is none",
+                    self.name
+                )),
+            },
             (Some(number), false) => Ok(self.moment(number)),
             (None, true) => match parse_time(text) {
                 Some(seconds) => Ok(self.moment(seconds)),

@@ -57,7 +57,7 @@ impl Scale {
             },
             Scale::Log => short(10f64.powf(x)),
             Scale::Date => {
-                let date: String = crate::ingest::number::format_time(x).chars().take(10).collect();
+                let date: String = crate::times::format_time(x).chars().take(10).collect();
                 date.strip_suffix("-01").map_or(date.clone(), str::to_string)
             }
             Scale::Bytes => crate::units::size(x.max(0.0) as u64),

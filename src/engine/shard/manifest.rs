@@ -4,6 +4,7 @@ use super::FORMAT_VERSION;
 use super::weights::Weights;
 use crate::error::{Error, IoContext, Result};
 use crate::storage::{Disk, check_folders, read_regular, write_atomic};
+use crate::times::TimeUnit;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
@@ -84,6 +85,22 @@ pub struct Bins {
     pub time: bool,
     /// How many units of the file's own numbers make a second (times only), e.g. 1000.
     pub per_second: f64,
+    /// How the times of the files were written; datasets of earlier versions do not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unit: Option<TimeUnit>,
+}
+
+impl Bins {
+    /// A time that is written as a number, in seconds: of the unit that the dataset was made from.
+    /// `None` where that is days and this is none.
+    pub fn seconds(&self, number: f64) -> Option<f64> {
+        match self.unit {
+            // Dates have no numbers: each is told by its size.
+            Some(TimeUnit::Date) => TimeUnit::of(number).seconds(number),
+            Some(unit) => unit.seconds(number),
+            None => Some(number / self.per_second),
+        }
+    }
 }
 
 /// The file with a mode's labels.

@@ -75,7 +75,7 @@ fn dataset(directory: &Path, entries: &[Entry]) -> PathBuf {
             mode(
                 "c",
                 DIMS[2],
-                ModeKind::Bins(Bins { origin: 0.0, width: 0.5, time: false, per_second: 1.0 }),
+                ModeKind::Bins(Bins { origin: 0.0, width: 0.5, time: false, per_second: 1.0, unit: None }),
             ),
         ],
         value: "value".into(),
@@ -245,4 +245,14 @@ fn a_shard_in_the_place_of_another_is_found() {
     fs::copy(foreign, path).unwrap();
     assert!(Dataset::open(one.path()).unwrap().shards(Split::Train).is_err());
     assert!(verify_complains(one.path()));
+}
+
+#[test]
+fn bins_of_earlier_versions_do_not_say_the_unit() {
+    let text = r#"{"origin": 0.0, "width": 604800.0, "time": true, "per_second": 1000.0}"#;
+    let bins: Bins = serde_json::from_str(text).unwrap();
+    assert_eq!(bins.unit, None);
+    assert_eq!(bins.seconds(20_210_115.0), Some(20_210.115), "numbers are what they were");
+    let again: Bins = serde_json::from_str(&serde_json::to_string(&bins).unwrap()).unwrap();
+    assert_eq!(again, bins);
 }

@@ -1,39 +1,33 @@
 //! The cells of one column, as text or as a time.
 
 use crate::error::Result;
-use crate::ingest::parquet::Column;
-use arrow_array::{Array, ArrayRef, Int64Array, StringArray};
+use crate::ingest::arrow::{Column, is_null, nulls};
+use arrow_array::{ArrayRef, Int64Array, StringArray};
 use std::borrow::Cow;
 use std::path::Path;
 use std::sync::Arc;
 
 /// One column of a batch.
 pub struct Cells<'b> {
-    array: &'b ArrayRef,
+    nulls: Option<Vec<bool>>,
     column: Column<'b>,
 }
 
 impl<'b> Cells<'b> {
     /// Looks at a column; an error for types that have no text.
     pub fn of(array: &'b ArrayRef, name: &str, path: &Path) -> Result<Self> {
-        Ok(Cells { array, column: Column::of(array, name, path)? })
+        Ok(Cells { nulls: nulls(array), column: Column::of(array, name, path)? })
     }
 
     /// Cell `row` as it would stand in a text file; `None` where it is null.
     pub fn text(&self, row: usize) -> Option<Cow<'_, str>> {
-        if self.array.is_null(row) {
-            return None;
-        }
-        Some(match &self.column {
-            Column::Text(values) => Cow::Borrowed(values[row]),
-            column => Cow::Owned(column.text(row)),
-        })
+        if is_null(&self.nulls, row) { None } else { Some(self.column.text(row)) }
     }
 
     /// Cell `row` in seconds since 1970, where the column holds moments.
     pub fn moment(&self, row: usize) -> Option<f64> {
         match &self.column {
-            Column::Times(..) if !self.array.is_null(row) => self.column.number(row),
+            Column::Times(..) if !is_null(&self.nulls, row) => self.column.number(row),
             _ => None,
         }
     }

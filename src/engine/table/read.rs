@@ -2,7 +2,8 @@
 
 use super::parts::Parts;
 use crate::control::Control;
-use crate::error::{Error, IoContext, Result};
+use crate::error::{Error, Result};
+use crate::ingest::columns::is_column_number;
 use crate::ingest::dialect::{self, Delimiter, DialectRequest};
 use crate::ingest::parquet;
 use crate::ingest::source::{self, BytesRead, display_name, is_stdin};
@@ -80,17 +81,14 @@ impl Table {
             let source = Source::Parquet { reader, row: 0 };
             return Ok(Table { path: name, schema, header: true, read, source });
         }
-        let mut stream = source::open(path, read.clone(), control)?;
+        let mut stream = source::open(&path.into(), read.clone(), control)?;
         let mut begun = Vec::new();
         (&mut stream)
             .take(BEGINNING as u64)
             .read_to_end(&mut begun)
             .map_err(|error| source::read_error(path, error))?;
         if begun.starts_with(parquet::MAGIC) {
-            let scratch = std::env::temp_dir();
-            let mut file = tempfile::tempfile().context("create a scratch file in", &scratch)?;
-            let whole = &mut Cursor::new(begun).chain(stream);
-            io::copy(whole, &mut file).context("write a scratch file in", &scratch)?;
+            let file = source::spool(Cursor::new(begun).chain(stream), path, &std::env::temp_dir())?;
             let reader = Parts::open(vec![name.clone()], Some(file), BATCH_ROWS)?;
             let schema = reader.schema();
             let source = Source::Parquet { reader, row: 0 };
@@ -109,15 +107,13 @@ impl Table {
         let (delimiter, first) = look(&begun, request);
         let header = request.header.unwrap_or_else(|| {
             let number = |field: &String| crate::ingest::number::parse_number(field.as_bytes()).is_some();
-            first.iter().any(|field| names.contains(field)) || !first.iter().any(number)
+            let named = |field: &String| names.contains(field) && !is_column_number(field, first.len());
+            first.iter().any(named) || !first.iter().any(number)
         });
         let columns: Vec<String> = match header {
             true => first,
             false => (1..=first.len()).map(|column| format!("column{column}")).collect(),
         };
-        if let Some(twice) = (1..columns.len()).find(|&at| columns[..at].contains(&columns[at])) {
-            return Err(Error::input(name, format!("two columns have the name '{}'", columns[twice])));
-        }
         let whole = Cursor::new(begun).chain(stream);
         let source = match delimiter {
             Delimiter::Byte(byte) => {
@@ -245,7 +241,7 @@ fn look(begun: &[u8], request: DialectRequest) -> (Delimiter, Vec<String>) {
     lines.retain(|line| !line.trim_ascii().is_empty());
     lines.truncate(20);
     let first = lines.first().copied().unwrap_or_default();
-    match dialect::detect(&lines, request) {
+    match dialect::detect(&lines, request, |_| false) {
         Ok(found) => (found.delimiter, found.delimiter.fields(first)),
         Err(_) => (Delimiter::Byte(b','), Delimiter::Byte(b',').fields(first)),
     }

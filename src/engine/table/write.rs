@@ -2,6 +2,7 @@
 
 use super::cells::Cells;
 use crate::error::{Error, IoContext, Result};
+use crate::message::printable;
 use crate::storage::{AtomicFile, Disk, Output as Place};
 use arrow_array::{Array, RecordBatch};
 use arrow_schema::{DataType, SchemaRef};
@@ -9,7 +10,7 @@ use flate2::write::GzEncoder;
 use parquet::arrow::ArrowWriter;
 use parquet::basic::Compression;
 use parquet::file::properties::WriterProperties;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -78,6 +79,8 @@ pub struct TableWriter<'d> {
     path: PathBuf,
     schema: SchemaRef,
     output: Output<'d>,
+    /// Whether somebody looks at it: then control characters of ids are shown, not sent.
+    terminal: bool,
     closed: bool,
     rows: u64,
 }
@@ -87,7 +90,7 @@ impl<'d> TableWriter<'d> {
     pub fn create(disk: &'d dyn Disk, place: Option<&Place>, schema: SchemaRef) -> Result<Self> {
         let Some(place) = place.filter(|place| place.path != Path::new("-")) else {
             let sink = Sink::Stdout(io::BufWriter::with_capacity(1 << 16, io::stdout()));
-            return Self::text(sink, b',', "standard output".into(), schema);
+            return Self::text(sink, b',', "standard output".into(), schema, io::stdout().is_terminal());
         };
         let path = place.path.as_path();
         let kind = Kind::of(path)?;
@@ -102,7 +105,7 @@ impl<'d> TableWriter<'d> {
                     )),
                     _ => Sink::Plain(file),
                 };
-                Self::text(sink, delimiter, path.into(), schema)
+                Self::text(sink, delimiter, path.into(), schema, false)
             }
             Kind::Parquet => {
                 let level = parquet::basic::ZstdLevel::default();
@@ -114,7 +117,7 @@ impl<'d> TableWriter<'d> {
                     .map_err(io::Error::from)
                     .context("write", path)?;
                 let output = Output::Parquet(Box::new(writer));
-                Ok(TableWriter { path: path.into(), schema, output, closed: false, rows: 0 })
+                Ok(TableWriter { path: path.into(), schema, output, terminal: false, closed: false, rows: 0 })
             }
         }
     }
@@ -127,13 +130,13 @@ impl<'d> TableWriter<'d> {
         }
     }
 
-    fn text(sink: Sink<'d>, delimiter: u8, path: PathBuf, schema: SchemaRef) -> Result<Self> {
+    fn text(sink: Sink<'d>, delimiter: u8, path: PathBuf, schema: SchemaRef, terminal: bool) -> Result<Self> {
         let writer =
             csv::WriterBuilder::new().delimiter(delimiter).buffer_capacity(1 << 16).from_writer(sink);
-        let mut table =
-            TableWriter { path, schema, output: Output::Text(Box::new(writer)), closed: false, rows: 0 };
+        let output = Output::Text(Box::new(writer));
+        let mut table = TableWriter { path, schema, output, terminal, closed: false, rows: 0 };
         let names: Vec<String> = table.schema.fields().iter().map(|field| field.name().clone()).collect();
-        table.record(names.iter().map(String::as_bytes))?;
+        table.record(names.iter().map(String::as_str))?;
         Ok(table)
     }
 
@@ -147,9 +150,13 @@ impl<'d> TableWriter<'d> {
         self.rows
     }
 
-    fn record<'r>(&mut self, fields: impl Iterator<Item = &'r [u8]>) -> Result<()> {
+    fn record<'r>(&mut self, fields: impl Iterator<Item = &'r str>) -> Result<()> {
         let Output::Text(writer) = &mut self.output else { return Ok(()) };
-        let written = writer.write_record(fields).map_err(|error| match error.into_kind() {
+        let written = match self.terminal {
+            true => writer.write_record(fields.map(|field| printable(field).into_owned())),
+            false => writer.write_record(fields),
+        };
+        let written = written.map_err(|error| match error.into_kind() {
             csv::ErrorKind::Io(error) => error,
             other => io::Error::other(format!("{other:?}")),
         });
@@ -189,7 +196,7 @@ impl<'d> TableWriter<'d> {
                 .iter()
                 .map(|cells| cells.as_ref().and_then(|cells| cells.text(row)).unwrap_or_default())
                 .collect();
-            self.record(fields.iter().map(|field| field.as_bytes()))?;
+            self.record(fields.iter().map(|field| field.as_ref()))?;
             if self.closed {
                 break;
             }

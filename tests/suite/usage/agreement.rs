@@ -198,9 +198,9 @@ fn all_paths_say_the_same_of_the_same_entry() {
 fn bin_label(rebuilt: &Rebuilt, mode: usize, id: String) -> String {
     let bins = &rebuilt.about["modes"][mode]["bins"];
     let Some(origin) = bins["origin"].as_f64() else { return id };
-    let seconds = tenfill_engine::ingest::number::parse_time(&id).unwrap();
+    let seconds = tenfill_engine::times::parse_time(&id).unwrap();
     let width = bins["width"].as_f64().unwrap();
-    tenfill_engine::ingest::number::format_time(origin + ((seconds - origin) / width).floor() * width)
+    tenfill_engine::times::format_time(origin + ((seconds - origin) / width).floor() * width)
 }
 
 /// The same in Python, from Parquet and npy, where numpy and pyarrow are installed.

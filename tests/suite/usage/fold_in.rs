@@ -195,7 +195,7 @@ fn what_cannot_be_folded_in_is_said_in_one_sentence() {
         (&["nan.csv", "-o", "run2"], "nan.csv:2: stars is 'much'"),
         (&["new.csv", "-o", "run"], "run is an input (run): give the output another name"),
         (&["new.csv", "-o", "mine", "--force"], "mine: this is no run of tenfill"),
-        (&["-", "-o", "run2"], "fold-in reads its file twice"),
+        (&["-", "-o", "run2"], "<stdin>: the file is empty"),
     ] {
         let all: Vec<&str> = ["fold-in", "run"].iter().chain(arguments).copied().collect();
         let said = failure(folder, &all);
