@@ -316,7 +316,8 @@ fn tables(
 /// Lanes with about as many entries each; a block goes where its middle falls.
 pub(crate) fn divide(tables: &[Vec<BlockRow>], blocks: &[(usize, usize)], lanes: usize) -> Vec<Lane> {
     let count = lanes.min(blocks.len());
-    let entries: u64 = tables.iter().flatten().map(|row| u64::from(row.entries)).sum();
+    // Of the blocks at hand: a part of a split has its own lanes.
+    let entries: u64 = blocks.iter().map(|&(shard, number)| u64::from(tables[shard][number].entries)).sum();
     let mut lanes: Vec<Lane> = vec![Lane { blocks: 0..0, slices: 0..0, entries: 0 }; count];
     let mut before = 0;
     for (position, &(shard, number)) in blocks.iter().enumerate() {
@@ -335,4 +336,41 @@ pub(crate) fn divide(tables: &[Vec<BlockRow>], blocks: &[(usize, usize)], lanes:
     }
     lanes.retain(|lane| lane.entries > 0);
     lanes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_of_the_blocks_has_as_many_lanes_as_the_whole() {
+        let row = |block: u32| BlockRow {
+            offset: 0,
+            bytes: 64,
+            entries: 1000 + block % 7,
+            first: block,
+            last: block,
+            crc: 0,
+        };
+        let tables: Vec<Vec<BlockRow>> =
+            [0..100, 100..160].map(|blocks: Range<u32>| blocks.map(row).collect()).into();
+        let blocks: Vec<(usize, usize)> =
+            (0..160).map(|block| if block < 100 { (0, block) } else { (1, block - 100) }).collect();
+        let even = |lanes: &[Lane], count: usize| {
+            assert_eq!(lanes.len(), count);
+            let (least, most) = lanes.iter().fold((u64::MAX, 0), |(least, most), lane| {
+                (lane.entries.min(least), lane.entries.max(most))
+            });
+            assert!(most - least <= 1100, "{least} to {most}");
+        };
+        let parts = divide(&tables, &blocks, 10);
+        even(&parts, 10);
+        for part in parts {
+            let own = &blocks[part.blocks];
+            let lanes = divide(&tables, own, LANES);
+            even(&lanes, LANES);
+            assert_eq!(lanes.iter().map(|lane| lane.entries).sum::<u64>(), part.entries);
+            assert_eq!((lanes[0].blocks.start, lanes[LANES - 1].blocks.end), (0, own.len()));
+        }
+    }
 }
