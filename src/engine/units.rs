@@ -109,16 +109,15 @@ pub fn digits(x: f64) -> String {
     }
 }
 
-/// The power of two that brings numbers of about this size close to 1, and exactly 1 where they are not far
-/// from it: from a millionth to a million. Multiplying by it rounds nothing.
-pub fn towards_one(size: f64) -> f64 {
-    const NEAR: i32 = 20;
+/// The power of two that brings numbers of about this size close to 1, and exactly 1 where they are near
+/// enough: at most so many powers of two away. Multiplying by it rounds nothing.
+pub fn towards_one(size: f64, near: i32) -> f64 {
     if !(size.is_finite() && size >= f64::MIN_POSITIVE) {
         return 1.0;
     }
     // From its bits: a logarithm may be rounded differently elsewhere.
     let exponent = (size.to_bits() >> 52 & 0x7ff) as i32 - 1023;
-    if exponent.abs() <= NEAR { 1.0 } else { f64::powi(2.0, -exponent) }
+    if exponent.abs() <= near { 1.0 } else { f64::powi(2.0, -exponent) }
 }
 
 #[cfg(test)]
@@ -143,10 +142,10 @@ mod tests {
     #[test]
     fn a_scale_is_a_power_of_two_and_usual_sizes_have_none() {
         for size in [1e-6, 0.001, 1.0, 3.5, 65.0, 1e6, 0.0, f64::NAN, f64::INFINITY] {
-            assert_eq!(towards_one(size), 1.0, "{size}");
+            assert_eq!(towards_one(size, 20), 1.0, "{size}");
         }
         for size in [1e-300, 1e-50, 1e-7, 3e6, 1e12, 1e19, 1e150, 1e300] {
-            let scale = towards_one(size);
+            let scale = towards_one(size, 20);
             assert!((1.0..2.0).contains(&(scale * size)), "{size}");
             assert_eq!(scale.to_bits() & ((1 << 52) - 1), 0, "{size}");
         }
