@@ -188,6 +188,11 @@ impl Model {
         Ok(Model { about: container.about, point: Point { factors, core }, biases, unseen, directory })
     }
 
+    /// The folder that holds it and its labels.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
     /// The labels of a mode; `None` where they follow from the index.
     pub fn labels(&self, mode: usize) -> Result<Option<Labels>> {
         let mode = &self.about.modes[mode];

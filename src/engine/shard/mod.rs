@@ -81,9 +81,11 @@
 
 mod block;
 mod dataset;
+mod label_order;
 mod labels;
 mod manifest;
 mod reader;
+mod sizes;
 mod verify;
 mod weights;
 mod writer;
