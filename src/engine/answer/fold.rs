@@ -17,6 +17,7 @@
 use crate::MAX_ORDER;
 use crate::model::{Ends, Model, Place, Places, TimeBias, contract};
 use crate::rows::Square;
+use crate::units::towards_one;
 use rayon::prelude::*;
 
 /// An entry of an id that is folded in, indices in the user's order.
@@ -51,6 +52,9 @@ pub struct Prior {
 /// in standard deviations of the noise, at which that ends.
 const ROUNDS: usize = 50;
 const SETTLED: f64 = 1e-6;
+
+/// Biases from a thousandth to a thousand are taken as they are.
+const NEAR: i32 = 10;
 
 /// The values of an id that are at the ends.
 #[derive(Default)]
@@ -91,10 +95,15 @@ impl Prior {
                 }
             }
         }
+        // Biases have the unit of the values and rows have none: brought close to 1, or the eigenvalues of
+        // the smaller ones would be noise beside those of the larger.
+        let unit = towards_one(covariance[(rank, rank)].sqrt(), NEAR);
+        let unit_of = |i: usize| if i == rank { unit } else { 1.0 };
+        let covariance = Square::from_fn(width, |i, j| covariance[(i, j)] * unit_of(i) * unit_of(j));
         let spread = match covariance.symmetric_eigen() {
             Some((values, vectors)) => {
                 let root = |j: usize| values[j].max(0.0).sqrt();
-                Square::from_fn(width, |i, j| vectors[(i, j)] * root(j)).as_slice().to_vec()
+                Square::from_fn(width, |i, j| vectors[(i, j)] * root(j) / unit_of(i)).as_slice().to_vec()
             }
             None => vec![0.0; width * width],
         };

@@ -12,7 +12,7 @@ mod ahead;
 mod map;
 
 use crate::error::{Error, Result};
-use crate::kernel::BlockView;
+use crate::kernel::{BlockView, Values};
 use crate::shard::{BlockRow, Dataset, Shard, Split};
 use crate::team::{Combine, Team};
 use map::Map;
@@ -91,6 +91,8 @@ pub struct Stream {
     lanes: Vec<Lane>,
     own: Range<usize>,
     entries: u64,
+    /// What weights are multiplied by: only their ratios mean anything, and sums of huge ones overflow.
+    weight_scale: f64,
     bytes_read: Arc<AtomicU64>,
 }
 
@@ -150,6 +152,7 @@ impl Stream {
             lanes,
             own,
             entries,
+            weight_scale: dataset.manifest().weight_scale(),
             bytes_read: Arc::default(),
         })
     }
@@ -173,6 +176,7 @@ impl Stream {
                 own: 0..lanes.len(),
                 lanes,
                 entries: part.entries,
+                weight_scale: self.weight_scale,
                 bytes_read: Arc::clone(&self.bytes_read),
             }
         };
@@ -197,6 +201,11 @@ impl Stream {
     /// The number of entries.
     pub fn entries(&self) -> u64 {
         self.entries
+    }
+
+    /// What the dataset's weights were multiplied by in the blocks that this hands out: a power of two.
+    pub fn weight_scale(&self) -> f64 {
+        self.weight_scale
     }
 
     /// Whether the data is mapped or read ahead.
@@ -242,6 +251,15 @@ impl Stream {
         blocks: Range<usize>,
         mut each: impl FnMut(&BlockView<'_>) -> Result<()>,
     ) -> Result<()> {
+        let mut weights = Vec::new();
+        let mut each = |block: &BlockView<'_>| match block.weights() {
+            Some(own) if self.weight_scale != 1.0 => {
+                weights.clear();
+                weights.extend((0..block.entries()).map(|entry| self.weight_scale * own.get(entry)));
+                each(&block.with_weights(Values::F64(&weights)))
+            }
+            _ => each(block),
+        };
         let mut visit = |position: usize, bytes: &[u8], fresh: bool| -> Result<()> {
             let (shard, number) = self.blocks[position];
             let shard = here(&self.shards[shard])?;
@@ -358,9 +376,9 @@ mod tests {
             (0..160).map(|block| if block < 100 { (0, block) } else { (1, block - 100) }).collect();
         let even = |lanes: &[Lane], count: usize| {
             assert_eq!(lanes.len(), count);
-            let (least, most) = lanes.iter().fold((u64::MAX, 0), |(least, most), lane| {
-                (lane.entries.min(least), lane.entries.max(most))
-            });
+            let (least, most) = lanes
+                .iter()
+                .fold((u64::MAX, 0), |(least, most), lane| (lane.entries.min(least), lane.entries.max(most)));
             assert!(most - least <= 1100, "{least} to {most}");
         };
         let parts = divide(&tables, &blocks, 10);

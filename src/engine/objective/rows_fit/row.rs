@@ -42,16 +42,19 @@ impl Moments {
         self.second.iter_mut().zip(&other.second).for_each(|(to, from)| *to += from);
     }
 
-    /// The normal distribution that has them; `None` where a number is not finite.
-    pub(super) fn prior(&self) -> Option<Prior> {
+    /// The normal distribution that has them; `None` where a number is not finite. The last component is
+    /// multiplied by `unit` on the way: eigenvalues of rows beside those of biases of 1e9 would be noise.
+    pub(super) fn prior(&self, unit: f64) -> Option<Prior> {
         let k = self.mean.len();
         let mean: Vec<f64> = self.mean.iter().map(|sum| sum / self.rows.max(1.0)).collect();
+        let unit_of = |i: usize| if i + 1 == k { unit } else { 1.0 };
         let covariance = Square::from_fn(k, |i, j| {
             let (i, j) = (i.max(j), i.min(j));
-            self.second[packed(i) + j] / self.rows.max(1.0) - mean[i] * mean[j]
+            let own = self.second[packed(i) + j] / self.rows.max(1.0) - mean[i] * mean[j];
+            own * unit_of(i) * unit_of(j)
         });
         let (values, vectors) = covariance.symmetric_eigen()?;
-        let root = Square::from_fn(k, |i, j| vectors[(i, j)] * values[j].max(0.0).sqrt());
+        let root = Square::from_fn(k, |i, j| vectors[(i, j)] * values[j].max(0.0).sqrt() / unit_of(i));
         Some(Prior { mean, root: root.as_slice().to_vec() })
     }
 }
