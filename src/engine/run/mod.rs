@@ -21,9 +21,9 @@ mod start;
 mod train;
 mod verify;
 
-pub use config::{CONFIG_FILE, Config, GeometryKind, Init, check_rank};
+pub use config::{CONFIG_FILE, Config, GeometryKind, Init, RELATIVE_TOLERANCE, check_rank};
 pub use directory::RunDirectory;
 pub use limits::{Every, Limits};
 pub use log::{Log, LogLine, MEASURED, log_path};
-pub use train::{Outcome, complete, resume};
+pub use train::{Outcome, SplitErrors, complete, resume};
 pub use verify::verify_run;
