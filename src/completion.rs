@@ -115,9 +115,16 @@ impl<'a> Completion<'a> {
         self
     }
 
-    /// Stop when the train MSE is at most this; 0 switches it off.
+    /// Stop when the train MSE is at most this, as the paper does; 0 switches it off. Instead of the usual stop,
+    /// which is relative.
     pub fn tolerance(mut self, mse: f64) -> Self {
-        self.config.solver.tolerance = mse;
+        self.config.set_tolerances(Some(mse), None);
+        self
+    }
+
+    /// Stop when the train MSE is at most this share of the variance of the train values [1e-12].
+    pub fn relative_tolerance(mut self, share: f64) -> Self {
+        self.config.set_tolerances(None, Some(share));
         self
     }
 

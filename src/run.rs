@@ -59,7 +59,8 @@ impl Run {
         observe: impl Fn(&LogLine) -> ControlFlow<()> + Sync,
     ) -> Result<&Outcome> {
         let directory = RunDirectory::open(&RealDisk, &self.path)?;
-        let change = |options: &mut tenfill_engine::solver::Options| {
+        let change = |config: &mut Config| {
+            let options = &mut config.solver;
             options.max_iterations = max_iterations.unwrap_or(options.max_iterations);
         };
         let observe: &Observer<'_> = &observe;

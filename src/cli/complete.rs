@@ -1,20 +1,17 @@
-//! `tenfill complete`, and the report that `tenfill resume` shares.
+//! `tenfill complete`.
 
 use super::convert::ConvertArguments;
-use super::method::MethodArguments;
+use super::method::{MethodArguments, ToleranceArguments, check_tolerance};
+use super::outcome::report;
 use super::recipe::RecipeArguments;
 use super::{Context, Ranks, parse_list};
-use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tenfill_engine::error::{Error, IoContext, Result};
 use tenfill_engine::kernel::Precision;
 use tenfill_engine::recipe::{BiasChoice, auto_rank};
-use tenfill_engine::run::{
-    Config, Every, Init, Limits, Outcome, RunDirectory, check_rank, complete, unobserved,
-};
+use tenfill_engine::run::{Config, Every, Init, Limits, RunDirectory, check_rank, complete, unobserved};
 use tenfill_engine::shard::Dataset;
-use tenfill_engine::solver::StoppedBy;
 use tenfill_engine::storage::{Output, RealDisk, RunLayout};
 use tenfill_engine::team::Team;
 use tenfill_engine::units;
@@ -45,9 +42,8 @@ pub(super) struct Arguments {
     /// growth they are the most that may be reached
     #[arg(long, value_parser = parse_ranks, value_name = "R,R,...|auto")]
     rank: RankArgument,
-    /// Stop when the train MSE is at most this; 0 switches it off
-    #[arg(long, default_value_t = 1e-12)]
-    tolerance: f64,
+    #[command(flatten)]
+    tolerance: ToleranceArguments,
     /// Stop after this many iterations
     #[arg(long, default_value_t = 250, value_name = "N")]
     max_iterations: usize,
@@ -141,13 +137,8 @@ pub(super) fn run(arguments: Arguments, context: &Context) -> Result<ExitCode> {
     let (limits, team) = (arguments.limits.limits(context), context.team);
     let directory = &arguments.output;
     let is_dataset = team.told_by_first(|| {
-        for (name, number) in
-            [("--tolerance", arguments.tolerance), ("--gradient-tolerance", arguments.gradient_tolerance)]
-        {
-            if !(number.is_finite() && number >= 0.0) {
-                return Err(Error::request(format!("{name} {number} is negative or no number")));
-            }
-        }
+        arguments.tolerance.check()?;
+        check_tolerance("--gradient-tolerance", Some(arguments.gradient_tolerance))?;
         Ok(Dataset::is_in(&arguments.input).to_string())
     })?;
     let is_dataset = is_dataset == true.to_string();
@@ -275,94 +266,9 @@ fn configure(arguments: &Arguments, converted: Option<&Path>, team: Team) -> Res
                     --no-grow";
         return Err(Error::request(what));
     }
-    config.solver.tolerance = arguments.tolerance;
+    arguments.tolerance.set(&mut config);
     config.solver.gradient_tolerance = arguments.gradient_tolerance;
     config.solver.max_iterations = arguments.max_iterations;
     config.solver.patience = arguments.patience;
     Ok((dataset, config))
-}
-
-/// The outcome for people and programs.
-pub(super) fn report(outcome: &Outcome, run: &Path, usage: &Usage, context: &Context) -> Result<ExitCode> {
-    let peak = context.team.most(usage.peak_anon_bytes());
-    let show = |name: &str, mse: Option<f64>| {
-        mse.map_or(String::new(), |mse| format!("\n  {name:10} MSE {mse:.6e}   RMSE {:.6}", mse.sqrt()))
-    };
-    let split = |name: &str, mse: Option<f64>| {
-        let found = outcome.errors.iter().find(|(split, _)| split.name() == name);
-        let Some((_, scored)) = found else { return show(name, mse) };
-        let sums = &scored.all;
-        let mae = sums.mae().unwrap_or(f64::NAN);
-        let fallback = match scored.fallback.scored {
-            0 => String::new(),
-            n => format!("   ({} entries by biases alone)", units::count(n)),
-        };
-        format!("{}   MAE {mae:.6}{fallback}", show(name, scored.mse()))
-    };
-    let ranks: Vec<String> = outcome.rank.iter().map(usize::to_string).collect();
-    let model = match (outcome.biases, outcome.penalty) {
-        (false, 0.0) => String::new(),
-        (biases, penalty) => format!(
-            "\n  rank {}, {}, penalty {penalty:.4}",
-            ranks.join(","),
-            if biases { "biases" } else { "no biases" }
-        ),
-    };
-    let weighted = match &outcome.weights {
-        Some(column) => format!("\n  errors are means weighted by {column}"),
-        None => String::new(),
-    };
-    let kept = match outcome.best_iteration == outcome.last.iteration {
-        true => String::new(),
-        false => format!(", the model of iteration {} is kept", outcome.best_iteration),
-    };
-    context.print(format_args!(
-        "{}: {} iterations ({} passes), stopped by {}{kept}{model}{weighted}{}{}{}\n  {} wall, {} CPU, peak {} of memory",
-        run.display(),
-        outcome.last.iteration,
-        outcome.last.passes,
-        outcome.stopped_by,
-        split("train", Some(outcome.train_mse)),
-        split("validation", outcome.validation_mse),
-        split("test", outcome.test_mse),
-        units::duration(outcome.progress.seconds),
-        units::duration(outcome.progress.cpu_seconds),
-        units::size(peak),
-    ));
-    let errors: serde_json::Map<String, serde_json::Value> = (outcome.errors.iter())
-        .map(|(split, scored)| {
-            let mse = scored.all.mse();
-            let errors = json!({
-                "mse": mse, "rmse": mse.map(f64::sqrt), "mae": scored.all.mae(),
-                "weight": scored.all.weight, "entries": scored.all.scored,
-                "fallback": scored.fallback.scored, "unscored": scored.all.unscored,
-            });
-            (split.name().to_string(), errors)
-        })
-        .collect();
-    context.finish(&json!({
-        "iterations": outcome.last.iteration,
-        "passes": outcome.last.passes,
-        "rank": outcome.rank,
-        "train_mse": outcome.train_mse,
-        "validation_mse": outcome.validation_mse,
-        "test_mse": outcome.test_mse,
-        "weights": outcome.weights,
-        "biases": outcome.biases,
-        "penalty": outcome.penalty,
-        "held": outcome.held,
-        "tried": outcome.tried,
-        "errors": errors,
-        "best_iteration": outcome.best_iteration,
-        "gradient_norm": outcome.last.gradient_norm,
-        "stopped_by": outcome.stopped_by.as_str(),
-        "seconds": outcome.progress.seconds,
-        "cpu_seconds": outcome.progress.cpu_seconds,
-        "peak_anon_bytes": peak,
-    }));
-    if outcome.stopped_by == StoppedBy::Interrupted {
-        context.control.say(format!("`tenfill resume {}` goes on", run.display()));
-        return Ok(ExitCode::from(130));
-    }
-    Ok(ExitCode::SUCCESS)
 }

@@ -151,17 +151,24 @@ pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<ExitCode> 
         n => format!("\n  {} entries lie outside the bins and were taken as the nearest", units::count(n)),
     };
     let weighted = if found.weighted { ", errors weighted by their weights" } else { "" };
+    let explained = match (found.r2(), found.mean_mse) {
+        (Some(r2), Some(mean_mse)) => {
+            let (r2, deviation) = (units::digits(r2), units::digits(mean_mse.sqrt()));
+            format!("\n  R^2  {r2}   (the values deviate from the mean of train by {deviation})")
+        }
+        _ => String::new(),
+    };
     // Where nothing could be scored there is no error to tell.
     let figure = |x: f64| if found.entries > 0 { json!(x) } else { json!(null) };
     if found.entries > 0 {
         context.print(format_args!(
-            "{} on {}: {} entries{weighted}\n  MSE  {:.6e}\n  RMSE {:.6}\n  MAE  {:.6}{fallback}{unscored}{outside}",
+            "{} on {}: {} entries{weighted}\n  MSE  {:.6e}\n  RMSE {}\n  MAE  {}{explained}{fallback}{unscored}{outside}",
             arguments.run.display(),
             arguments.on,
             units::count(found.entries),
             found.mse,
-            found.rmse(),
-            found.mae,
+            units::digits(found.rmse()),
+            units::digits(found.mae),
         ));
     } else {
         context.print(format_args!(
@@ -183,6 +190,8 @@ pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<ExitCode> 
         "mse": figure(found.mse),
         "rmse": figure(found.rmse()),
         "mae": figure(found.mae),
+        "r2": found.r2(),
+        "standard_deviation": found.mean_mse.map(f64::sqrt),
         "entries": found.entries,
         "weighted": found.weighted,
         "fallback": found.fallback,

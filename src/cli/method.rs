@@ -83,6 +83,39 @@ impl MethodArguments {
     }
 }
 
+/// When the error is small enough.
+#[derive(clap::Args)]
+pub(super) struct ToleranceArguments {
+    /// Stop when the train MSE is at most this share of the variance of the train values; 0 switches it
+    /// off [default: 1e-12, or off where --tolerance is given]
+    #[arg(long, value_name = "SHARE")]
+    relative_tolerance: Option<f64>,
+    /// Stop when the train MSE is at most this; 0 switches it off [default: off]
+    #[arg(long, value_name = "MSE")]
+    tolerance: Option<f64>,
+}
+
+impl ToleranceArguments {
+    /// What is wrong with them.
+    pub(super) fn check(&self) -> Result<()> {
+        check_tolerance("--tolerance", self.tolerance)?;
+        check_tolerance("--relative-tolerance", self.relative_tolerance)
+    }
+
+    /// Sets what was given.
+    pub(super) fn set(&self, config: &mut Config) {
+        config.set_tolerances(self.tolerance, self.relative_tolerance);
+    }
+}
+
+/// A tolerance is a number that an error can be compared with.
+pub(super) fn check_tolerance(name: &str, given: Option<f64>) -> Result<()> {
+    match given.filter(|number| !(number.is_finite() && *number >= 0.0)) {
+        Some(number) => Err(Error::request(format!("{name} {number} is negative or no number"))),
+        None => Ok(()),
+    }
+}
+
 #[derive(clap::ValueEnum, Clone, Copy)]
 enum AlgorithmArgument {
     /// Conjugate gradients

@@ -10,6 +10,7 @@ mod given;
 mod inspect;
 mod man;
 mod method;
+mod outcome;
 mod predict;
 mod progress;
 mod recipe;

@@ -1,11 +1,13 @@
 //! `tenfill resume`.
 
 use super::Context;
-use super::complete::{LimitArguments, report};
+use super::complete::LimitArguments;
+use super::method::ToleranceArguments;
+use super::outcome::report;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use tenfill_engine::error::{Error, Result};
-use tenfill_engine::run::{RunDirectory, resume, unobserved};
+use tenfill_engine::run::{Config, RunDirectory, resume, unobserved};
 use tenfill_engine::storage::RealDisk;
 use tenfill_engine::usage::Usage;
 
@@ -25,9 +27,8 @@ pub(super) struct Arguments {
     /// Stop after this many iterations in all
     #[arg(long, value_name = "N")]
     max_iterations: Option<usize>,
-    /// Stop when the train MSE is at most this; 0 switches it off
-    #[arg(long)]
-    tolerance: Option<f64>,
+    #[command(flatten)]
+    tolerance: ToleranceArguments,
     /// Stop when validation has not improved for this many iterations; 0 switches it off
     #[arg(long, value_name = "N")]
     patience: Option<usize>,
@@ -74,13 +75,12 @@ pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<ExitCode> 
             return context.team.agree(Err(Error::request(what)));
         }
     }
-    if arguments.tolerance.is_some_and(|tolerance| !(tolerance.is_finite() && tolerance >= 0.0)) {
-        return context.team.agree(Err(Error::request("--tolerance is negative or no number")));
-    }
+    context.team.agree(arguments.tolerance.check())?;
     let limits = arguments.limits.limits(context);
-    let change = |options: &mut tenfill_engine::solver::Options| {
+    let change = |config: &mut Config| {
+        arguments.tolerance.set(config);
+        let options = &mut config.solver;
         options.max_iterations = arguments.max_iterations.unwrap_or(options.max_iterations);
-        options.tolerance = arguments.tolerance.unwrap_or(options.tolerance);
         options.patience = arguments.patience.unwrap_or(options.patience);
     };
     let run = context.team.agree(match context.team.is_first() {

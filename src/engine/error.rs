@@ -123,6 +123,14 @@ impl Error {
         if let Error::Row { line, .. } = self { Some(*line) } else { None }
     }
 
+    /// A number of a run is none any more: going on would only make more of them.
+    pub fn not_finite(what: &str) -> Self {
+        Error::Request(format!(
+            "{what} is no finite number any more: the values or weights of the train entries differ too much in \
+             size to be fitted together"
+        ))
+    }
+
     /// Damage found in one of our own files.
     pub fn corrupt(file: &Path, offset: u64, what: impl Into<String>) -> Self {
         Error::Corrupt { file: file.into(), offset, what: what.into() }

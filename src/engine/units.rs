@@ -102,9 +102,69 @@ pub fn duration(seconds: f64) -> String {
     }
 }
 
+/// A measured number with six digits that mean something, however small or large it is.
+///
+/// ```
+/// use tenfill_engine::units::digits;
+///
+/// assert_eq!(digits(0.8712345), "0.871235");
+/// assert_eq!(digits(12.5), "12.5000");
+/// assert_eq!(digits(3.0e-7), "3.00000e-7");
+/// assert_eq!(digits(0.0), "0");
+/// ```
+pub fn digits(x: f64) -> String {
+    if x == 0.0 || !x.is_finite() {
+        return x.to_string();
+    }
+    // By its exponent after rounding: 0.99999999 is 1.00000.
+    let scientific = format!("{x:.5e}");
+    match scientific.rsplit_once('e').and_then(|(_, exponent)| exponent.parse::<i32>().ok()) {
+        Some(exponent @ -4..=5) => format!("{x:.*}", (5 - exponent) as usize),
+        _ => scientific,
+    }
+}
+
+/// The power of two that brings numbers of about this size close to 1, and exactly 1 where they are near
+/// enough: at most so many powers of two away. Multiplying by it rounds nothing.
+pub fn towards_one(size: f64, near: i32) -> f64 {
+    if !(size.is_finite() && size >= f64::MIN_POSITIVE) {
+        return 1.0;
+    }
+    // From its bits: a logarithm may be rounded differently elsewhere.
+    let exponent = (size.to_bits() >> 52 & 0x7ff) as i32 - 1023;
+    if exponent.abs() <= near { 1.0 } else { f64::powi(2.0, -exponent) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn digits_are_six_at_any_size() {
+        for (x, shown) in [
+            (0.99999999, "1.00000"),
+            (123_456.7, "123457"),
+            (1_234_567.0, "1.23457e6"),
+            (-0.00012345678, "-0.000123457"),
+            (0.000012345678, "1.23457e-5"),
+            (2.5e300, "2.50000e300"),
+            (f64::NAN, "NaN"),
+        ] {
+            assert_eq!(digits(x), shown);
+        }
+    }
+
+    #[test]
+    fn a_scale_is_a_power_of_two_and_usual_sizes_have_none() {
+        for size in [1e-6, 0.001, 1.0, 3.5, 65.0, 1e6, 0.0, f64::NAN, f64::INFINITY] {
+            assert_eq!(towards_one(size, 20), 1.0, "{size}");
+        }
+        for size in [1e-300, 1e-50, 1e-7, 3e6, 1e12, 1e19, 1e150, 1e300] {
+            let scale = towards_one(size, 20);
+            assert!((1.0..2.0).contains(&(scale * size)), "{size}");
+            assert_eq!(scale.to_bits() & ((1 << 52) - 1), 0, "{size}");
+        }
+    }
 
     #[test]
     fn sizes_read_back() {

@@ -206,6 +206,16 @@ impl<'a> BlockView<'a> {
         BlockView { values, ..*self }
     }
 
+    /// The same entries with other weights, finite and not negative.
+    ///
+    /// # Panics
+    ///
+    /// Where there are not as many weights as entries.
+    pub fn with_weights(&self, weights: Values<'a>) -> Self {
+        assert_eq!(weights.len(), self.entries, "a weight for every entry");
+        BlockView { weights: Some(weights), ..*self }
+    }
+
     /// The number of modes.
     pub fn order(&self) -> usize {
         self.order

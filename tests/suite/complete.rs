@@ -20,7 +20,10 @@ fn the_paper_small_case_is_completed() {
     json(&folder, "synth -o s.tenfill --dims 200,200,200 --rank 10 --oversampling 10");
     for init in ["scaled", "uniform"] {
         let run = format!("run-{init}");
-        let done = json(&folder, &format!("complete s.tenfill --rank 10,10,10 -o {run} --init {init}"));
+        let done = json(
+            &folder,
+            &format!("complete s.tenfill --rank 10,10,10 -o {run} --init {init} --tolerance 1e-12"),
+        );
         assert_eq!(done["stopped_by"], "tolerance");
         let iterations = done["iterations"].as_u64().unwrap();
         assert!(iterations <= 45, "{iterations} iterations");
@@ -46,7 +49,7 @@ fn the_paper_small_case_is_completed() {
 fn geomcg_completes_the_small_case_too() {
     let folder = folder();
     json(&folder, "synth -o s.tenfill --dims 200,200,200 --rank 10 --oversampling 10");
-    let complete = "complete s.tenfill --rank 10 --algorithm geomcg";
+    let complete = "complete s.tenfill --rank 10 --algorithm geomcg --tolerance 1e-12";
     let done = json(&folder, &format!("{complete} -o run --threads 2"));
     assert_eq!(done["stopped_by"], "tolerance");
     assert!(done["train_mse"].as_f64().unwrap() <= 1e-12);

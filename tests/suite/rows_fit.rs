@@ -317,7 +317,8 @@ fn sweeps_are_those_of_the_formula() {
             let (mut point, mut biases) = (point.clone(), biases.clone());
             let passes = pool.install(|| {
                 let (team, known) = (Team::alone(), biases.as_ref());
-                let mut fit = RowsFit::new(team, order, &counts, main, &point, known, 1.3, room).unwrap();
+                let mut fit =
+                    RowsFit::new(team, order, &counts, main, &point, known, 1.3, 1.0, room).unwrap();
                 thresholds.into_iter().for_each(|thresholds| fit.censor(thresholds));
                 assert!(fit.fit_others(&others, &point, known));
                 let mut sweep = || {

@@ -56,7 +56,7 @@ fn go_on(size: usize, run: &Path, iterations: usize) -> tenfill_engine::Result<O
     together(size, run, |directory, team| {
         resume(
             directory,
-            |options| options.max_iterations = iterations,
+            |config| config.solver.max_iterations = iterations,
             &limits(team),
             &Control::default(),
             &unobserved,
@@ -74,7 +74,8 @@ fn plain(dataset: &Path, rank: Vec<usize>, iterations: usize) -> Config {
     let mut config = Config::new(&Dataset::open(dataset).unwrap(), rank);
     config.recipe = Recipe::plain();
     config.solver.max_iterations = iterations;
-    (config.solver.tolerance, config.solver.patience) = (0.0, 0);
+    config.set_tolerances(Some(0.0), None);
+    config.solver.patience = 0;
     config
 }
 

@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::ingest::Source;
 use crate::kernel::ResidualSums;
 use crate::model::{Found, ModeIds, Model};
-use crate::objective::{Scoring, UnseenRows, score};
+use crate::objective::{Scoring, UnseenRows, r2, score, score_mean, varies};
 use crate::reduce::Exchange;
 use crate::shard::{Dataset, Split};
 use crate::stream::Stream;
@@ -18,6 +18,9 @@ pub struct Evaluation {
     pub mse: f64,
     /// The mean absolute error.
     pub mae: f64,
+    /// The mean squared error of the mean of the train values on the same entries; none where the model does
+    /// not know it or they do not vary.
+    pub mean_mse: Option<f64>,
     /// Whether the means are weighted, by the weights of the dataset's entries.
     pub weighted: bool,
     /// The entries in these means.
@@ -36,10 +39,22 @@ impl Evaluation {
         self.mse.sqrt()
     }
 
-    fn of(sums: &ResidualSums, weighted: bool, fallback: u64, outside_bins: u64) -> Self {
+    /// The share of the values' variance about the mean of the train values that the model explains.
+    pub fn r2(&self) -> Option<f64> {
+        self.mean_mse.map(|mean_mse| r2(self.mse, mean_mse))
+    }
+
+    fn of(
+        sums: &ResidualSums,
+        mean_mse: Option<f64>,
+        weighted: bool,
+        fallback: u64,
+        outside_bins: u64,
+    ) -> Self {
         Evaluation {
             mse: sums.mse().unwrap_or(0.0),
             mae: sums.mae().unwrap_or(0.0),
+            mean_mse,
             weighted,
             entries: sums.scored,
             fallback,
@@ -76,7 +91,9 @@ pub fn evaluate_split(model: &Model, dataset: &Dataset, split: Split) -> Result<
     let dims: Vec<usize> = manifest.level_dims().iter().map(|&dim| dim as usize).collect();
     let exchange = Exchange::new(&stream, &dims)?;
     let scored = score(&stream, &exchange, &model.point, &manifest.mode_order, &unseen, &scoring)?;
-    Ok(Evaluation::of(&scored.all, manifest.weights.is_some(), scored.fallback.scored, 0))
+    let mean = model.about.mean.unwrap_or_else(|| manifest.mean());
+    let mean_mse = score_mean(&stream, mean, &manifest.mode_order, &unseen, &scoring)?;
+    Ok(Evaluation::of(&scored.all, mean_mse, manifest.weights.is_some(), scored.fallback.scored, 0))
 }
 
 /// On the entries of a file with the columns of the model's modes and value.
@@ -87,7 +104,7 @@ pub fn evaluate_file(
     control: &Control,
 ) -> Result<Evaluation> {
     let ids = ModeIds::of_all(model)?;
-    let mut sums = ResidualSums::default();
+    let (mut sums, mut of_mean) = (ResidualSums::default(), ResidualSums::default());
     let (mut fallback, mut outside) = (0, 0);
     let mut indices = vec![None; ids.len()];
     read_entries(model, &ids, source, threads, control, |row| {
@@ -101,7 +118,11 @@ pub fn evaluate_file(
         outside += u64::from(row.found.iter().any(|found| matches!(found, Found::Nearest(_))));
         let residual = prediction.value - row.value;
         sums.add_entry(residual, 1.0);
+        if let Some(mean) = model.about.mean {
+            of_mean.add_entry(mean - row.value, 1.0);
+        }
         Ok(())
     })?;
-    Ok(Evaluation::of(&sums, false, fallback, outside))
+    let mean_mse = varies(of_mean.mse(), model.about.mean.unwrap_or(0.0));
+    Ok(Evaluation::of(&sums, mean_mse, false, fallback, outside))
 }

@@ -13,6 +13,7 @@
 use crate::MAX_ORDER;
 use crate::model::{Ends, Model, Place, Places, TimeBias, contract};
 use crate::rows::{RowPrior, RowScratch, Square, row_posterior, triangle_len};
+use crate::units::towards_one;
 use rayon::prelude::*;
 
 /// An entry of an id that is folded in, indices in the user's order.
@@ -43,6 +44,9 @@ pub struct Prior {
 /// in standard deviations of the noise, at which that ends.
 const ROUNDS: usize = 50;
 const SETTLED: f64 = 1e-6;
+
+/// Biases from a thousandth to a thousand are taken as they are.
+const NEAR: i32 = 10;
 
 /// The entries of an id whose values are at the ends: what the model says of one without the id's row, and
 /// what that row is multiplied by.
@@ -83,8 +87,10 @@ impl Prior {
                 }
             }
         }
+        // Biases have the unit of the values and rows have none.
+        let unit = towards_one(covariance[(rank, rank)].sqrt(), NEAR);
         let flat = || RowPrior { mean: mean.clone(), root: vec![0.0; width * width] };
-        let mut rows = RowPrior::new(mean.clone(), &covariance).unwrap_or_else(flat);
+        let mut rows = RowPrior::new(mean.clone(), &covariance, unit).unwrap_or_else(flat);
         if held {
             rows.root[..rank * width].fill(0.0);
         }

@@ -17,6 +17,9 @@ use crate::times::format_time;
 use crate::units;
 use std::path::Path;
 
+/// The largest value whose square can be summed up over any number of entries.
+const MOST: f64 = 1e140;
+
 pub(super) fn build(
     gather: Gather,
     options: &ConvertOptions,
@@ -116,8 +119,8 @@ pub(super) fn build(
         (_, true) => job.run::<4, [f64; 2]>(spool)?,
     };
     drop((writing, sorting));
-    if !written.values.sum_of_squares.is_finite() {
-        let largest = written.values.max.max(-written.values.min);
+    let largest = written.largest;
+    if largest > MOST {
         return Err(Error::request(format!(
             "the values are too large to be squared and summed (up to {largest:e}): scale them down"
         )));
@@ -129,12 +132,14 @@ pub(super) fn build(
         validation: sums[1],
         test: sums[2],
     });
-    if let Some(Weights { column, train, .. }) = &weights {
-        if !train.squares.is_finite() || !train.sum.is_finite() {
-            return Err(Error::request(format!(
-                "the weights ({column}, up to {:e}) are too large to be summed: scale them down",
-                train.max
-            )));
+    if let Some(Weights { column, train, validation, test }) = &weights {
+        for sums in [train, validation, test] {
+            if !sums.squares.is_finite() || !sums.sum.is_finite() {
+                return Err(Error::request(format!(
+                    "the weights ({column}, up to {:e}) are too large to be summed: scale them down",
+                    sums.max
+                )));
+            }
         }
         if train.sum == 0.0 && written.splits[0].entries > 0 {
             return Err(Error::request(format!(

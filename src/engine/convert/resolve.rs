@@ -125,7 +125,7 @@ pub(super) fn resolve(
             let first = (span.least / width).floor();
             let origin = (first * width).min(span.least);
             let bins = ((span.most - origin) / width).floor() + 1.0;
-            if bins >= f64::from(u32::MAX) || first.abs() > 9e15 {
+            if bins >= f64::from(u32::MAX) || first.abs() + bins > 9e15 {
                 let what = format!(
                     "mode {name} would have {bins:.0} bins from {} to {}: choose wider ones",
                     span.least, span.most

@@ -203,6 +203,11 @@ impl Model {
         Ok(named.collect())
     }
 
+    /// The folder that holds it and its labels.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
     /// The labels of a mode; `None` where they follow from the index.
     pub fn labels(&self, mode: usize) -> Result<Option<Labels>> {
         let mode = &self.about.modes[mode];

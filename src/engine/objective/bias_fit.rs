@@ -36,7 +36,15 @@ pub struct Damping {
 }
 
 /// A damping above this many entries is none at all: no bias would come from it.
-const MOST_DAMPING: f64 = 1e12;
+const MOST_ENTRIES: f64 = 1e12;
+
+impl Counts {
+    /// The same as a weight.
+    fn most_damping(&self) -> f64 {
+        MOST_ENTRIES / self.per_weight
+    }
+}
+
 /// Rounds over all modes when biases are fitted alone.
 pub const ROUNDS: usize = 3;
 
@@ -58,7 +66,10 @@ pub fn count(
     let order = &manifest.mode_order;
     let dims: Vec<usize> = manifest.modes.iter().map(|mode| mode.dim as usize).collect();
     let per_weight = match &manifest.weights {
-        Some(weights) => (manifest.train.entries - weights.train.zeros) as f64 / weights.train.sum,
+        Some(weights) => {
+            let sum = weights.train.sum * train.weight_scale();
+            (manifest.train.entries - weights.train.zeros) as f64 / sum
+        }
         None => 1.0,
     };
     let levels = time.map(|(of, clock)| (level_of(order, of), level_of(order, clock)));
@@ -221,14 +232,14 @@ pub fn fit(
             let (values, weights) = (&mut biases.modes[mode], &counts.modes[mode]);
             damping.modes[mode] =
                 estimate(values, &sums.modes[mode], weights, counts.per_weight, sums.squares);
-            step(values, &sums.modes[mode], weights, damping.modes[mode]);
+            step(values, &sums.modes[mode], weights, damping.modes[mode], counts.most_damping());
         }
         if biases.time.is_some() {
             let sums = sums(train, None, mode_order, &biases)?;
             if let Some(time) = &mut biases.time {
                 damping.time =
                     estimate(&time.values, &sums.time, &counts.buckets, counts.per_weight, sums.squares);
-                step(&mut time.values, &sums.time, &counts.buckets, damping.time);
+                step(&mut time.values, &sums.time, &counts.buckets, damping.time, counts.most_damping());
             }
         }
     }
@@ -249,11 +260,12 @@ pub fn refit(
     let sums = sums(train, Some((point, exchange)), mode_order, biases)?;
     let mut change = Biases { mean: 0.0, ..biases.clone() };
     let (mut along, mut prior) = (0.0, 0.0);
+    let most = counts.most_damping();
     let mut take_step = |values: &mut [f64], sums: &[f64], counts: &[f64], damping: f64| {
         for ((value, sum), &n) in values.iter_mut().zip(sums).zip(counts) {
             let bias = *value;
-            *value = if damping < MOST_DAMPING { (sum - damping * bias) / (n + damping) } else { 0.0 };
-            if damping < MOST_DAMPING {
+            *value = if damping < most { (sum - damping * bias) / (n + damping) } else { 0.0 };
+            if damping < most {
                 along += *value * (sum - damping * bias);
                 prior += damping * *value * *value;
             }
@@ -299,9 +311,9 @@ fn estimate(biases: &[f64], sums: &[f64], weights: &[f64], per_weight: f64, squa
 }
 
 /// Sets every bias to what its own damped least squares ask for.
-fn step(biases: &mut [f64], sums: &[f64], counts: &[f64], damping: f64) {
+fn step(biases: &mut [f64], sums: &[f64], counts: &[f64], damping: f64, most: f64) {
     for ((bias, sum), &n) in biases.iter_mut().zip(sums).zip(counts) {
-        *bias = if damping < MOST_DAMPING && n > 0.0 { (sum + n * *bias) / (n + damping) } else { 0.0 };
+        *bias = if damping < most && n > 0.0 { (sum + n * *bias) / (n + damping) } else { 0.0 };
     }
 }
 

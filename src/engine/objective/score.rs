@@ -1,6 +1,6 @@
 //! How far a whole model, biases and range included, is from the entries of a split.
 
-use super::streamed::{Stored, residuals};
+use super::streamed::Stored;
 use super::unseen::UnseenRows;
 use super::view::View;
 use crate::error::Result;
@@ -59,6 +59,82 @@ impl Travels for Scored {
         self.all.set(all);
         self.fallback.set(fallback);
     }
+}
+
+/// Errors of a model on the entries of a stream; entries with an unseen row are only counted.
+pub fn residuals(
+    stream: &Stream,
+    exchange: &Exchange,
+    point: &Point,
+    mode_order: &[usize],
+    unseen: &UnseenRows,
+    packing: &mut Packing,
+) -> Result<ResidualSums> {
+    let stored = Stored::new(&point.core, mode_order);
+    let mut room = View::default();
+    let packed = packing.point(stored.view(&room.of(&point.factors, mode_order, exchange)));
+    let flags = unseen.view();
+    let all_seen = flags.iter().all(Option::is_none);
+    let lanes = map_lanes(stream, &ResidualSums::default(), |lane| {
+        let (mut sums, mut workspace) = (ResidualSums::default(), Workspace::new());
+        stream.for_each(lane, |block| {
+            if all_seen {
+                kernel::residual(block, &packed, &mut sums, &mut workspace);
+            } else {
+                kernel::residual_of_seen(block, packed.factors(), &flags, &mut sums, &mut workspace);
+            }
+            Ok(())
+        })?;
+        Ok(sums)
+    })?;
+    let mut total = ResidualSums::default();
+    lanes.iter().for_each(|lane| total.add(lane));
+    Ok(total)
+}
+
+/// The mean squared error of saying `mean` of every entry which [`score`] gives a prediction to: what a model
+/// must be better than to have learned something. `None` where the values do not vary.
+pub fn score_mean(
+    stream: &Stream,
+    mean: f64,
+    mode_order: &[usize],
+    unseen: &UnseenRows,
+    scoring: &Scoring<'_>,
+) -> Result<Option<f64>> {
+    let mut flags = unseen.view();
+    for (flags, &mode) in flags.iter_mut().zip(mode_order) {
+        if scoring.biases.is_some() || scoring.held.get(mode) == Some(&true) {
+            *flags = None;
+        }
+    }
+    let lanes = map_lanes(stream, &ResidualSums::default(), |lane| {
+        let mut sums = ResidualSums::default();
+        stream.for_each(lane, |block| {
+            block.for_each_weighted(|levels, value, weight| {
+                let is_unseen = |(flags, &index): (&Option<&[bool]>, &u32)| {
+                    flags.is_some_and(|flags| flags[index as usize])
+                };
+                if !flags.iter().zip(levels).any(is_unseen) {
+                    sums.add_entry(mean - value, weight);
+                }
+            });
+            Ok(())
+        })?;
+        Ok(sums)
+    })?;
+    let mut total = ResidualSums::default();
+    lanes.iter().for_each(|lane| total.add(lane));
+    Ok(varies(total.mse(), mean))
+}
+
+/// A mean square about a mean, where it is more than the rounding of that.
+pub fn varies(mean_mse: Option<f64>, mean: f64) -> Option<f64> {
+    mean_mse.filter(|mse| mse.sqrt() > 1e-12 * mean.abs())
+}
+
+/// 1 - mse / mean_mse: the share of the variance about a mean that a model explains.
+pub fn r2(mse: f64, mean_mse: f64) -> f64 {
+    1.0 - mse / mean_mse
 }
 
 /// Errors of a model on the entries of a stream; `exchange` is the stream's. An entry with an index that never occurs in train

@@ -1,14 +1,13 @@
 //! Joins stream, kernel and reduce: the cost over a dataset, its gradient, and the step sums.
 
 use super::needs::{Needs, in_levels};
+use super::score::residuals;
 use super::targets::Targets;
 use super::unseen::UnseenRows;
 use super::view::View;
 use crate::budget::{Budget, Reservation};
 use crate::error::{Error, Result};
-use crate::kernel::{
-    self, FactorsView, GradientSums, LinePolynomial, Packing, Precision, ResidualSums, Workspace,
-};
+use crate::kernel::{self, FactorsView, GradientSums, LinePolynomial, Packing, Precision, Workspace};
 use crate::manifold::{Core, Point, Tangent};
 use crate::model::Biases;
 use crate::reduce::{Buffers, Exchange, map_lanes};
@@ -36,9 +35,13 @@ pub struct Streamed {
     packing: Packing,
     unseen: UnseenRows,
     biases: Option<Biases>,
-    /// The sum of the weights of the train entries: their number where they have none.
+    /// The sum of the weights of the train entries, as the stream hands them out: their number where they
+    /// have none.
     weight: f64,
     precision: Precision,
+    /// The power of two that brings values close to 1 while gradients are summed up, which may be in single
+    /// precision: the gradient is of the size of their squares.
+    scale: f64,
     /// The wall time of passes over the train entries since it was last asked for.
     pass_nanos: AtomicU64,
     _memory: Reservation,
@@ -53,6 +56,12 @@ pub(super) struct Stored {
 impl Stored {
     pub(super) fn new(core: &Core, order: &[usize]) -> Self {
         Stored { ranks: order.iter().map(|&mode| core.ranks()[mode]).collect(), core: permute(core, order) }
+    }
+
+    /// The same for values that are multiplied by a number.
+    fn scaled(mut self, scale: f64) -> Self {
+        self.core.iter_mut().for_each(|g| *g *= scale);
+        self
     }
 
     pub(super) fn view<'a>(&'a self, rows: &[&'a [f64]]) -> FactorsView<'a> {
@@ -146,8 +155,9 @@ impl Streamed {
             packing: Packing::new(),
             unseen,
             biases: None,
-            weight: manifest.weight(Split::Train),
+            weight: manifest.weight(Split::Train) * manifest.weight_scale(),
             precision,
+            scale: manifest.value_scale(),
             pass_nanos: AtomicU64::new(0),
             _memory: memory,
         })
@@ -244,10 +254,19 @@ impl Streamed {
         Ok(if scale.is_finite() && scale != 0.0 { scale } else { 1.0 })
     }
 
+    /// An error of all processes where the sums of a step are no numbers.
+    fn finite(&self, sums: &[f64]) -> Result<()> {
+        match sums.iter().all(|sum| sum.is_finite()) {
+            true => Ok(()),
+            false => self.team().agree(Err(Error::not_finite("the step"))),
+        }
+    }
+
     /// Cost and partials of all train entries, or the share of a chunk in them.
     fn gradient_of(&mut self, chunk: Option<usize>, point: &Point, partials: &mut Tangent) -> Result<Cost> {
         let begun = Instant::now();
-        let stored = Stored::new(&point.core, &self.mode_order);
+        let scale = self.scale;
+        let stored = Stored::new(&point.core, &self.mode_order).scaled(scale);
         let rows = self.views[0].of(&point.factors, &self.mode_order, &self.exchange);
         let packed = self.packing.point(stored.view(&rows));
         let stream = chunk.map_or(&self.train, |chunk| &self.chunks[chunk]);
@@ -256,7 +275,7 @@ impl Streamed {
         let mut by_mode: Vec<Option<&mut Rows>> = partials.factors.iter_mut().map(Some).collect();
         let mut rows: Vec<&mut Rows> =
             self.mode_order.iter().filter_map(|&mode| by_mode[mode].take()).collect();
-        let targets = Targets::new(self.biases.as_ref(), &self.mode_order);
+        let targets = Targets::new(self.biases.as_ref(), &self.mode_order).scaled(scale);
         let [squares, absolute] = self.buffers.sum(
             stream,
             &self.exchange,
@@ -275,41 +294,13 @@ impl Streamed {
         for_each_position(&ranks, &self.mode_order, |natural, stored| {
             partials.core.as_mut_slice()[natural] = core[stored];
         });
-        partials.scale(2.0 / entries);
+        // What the rows receive is residuals times the core, what the core receives residuals alone.
+        let by = 2.0 / entries;
+        partials.factors.iter_mut().for_each(|rows| rows.scale(by / (scale * scale)));
+        partials.core.scale(by / scale);
         self.count_pass(begun);
-        Ok(Cost::plain(squares / entries, absolute / entries))
+        Ok(Cost::plain(squares / (scale * scale) / entries, absolute / scale / entries))
     }
-}
-
-/// Errors of a model on the entries of a stream; entries with an unseen row are only counted.
-pub fn residuals(
-    stream: &Stream,
-    exchange: &Exchange,
-    point: &Point,
-    mode_order: &[usize],
-    unseen: &UnseenRows,
-    packing: &mut Packing,
-) -> Result<ResidualSums> {
-    let stored = Stored::new(&point.core, mode_order);
-    let mut room = View::default();
-    let packed = packing.point(stored.view(&room.of(&point.factors, mode_order, exchange)));
-    let flags = unseen.view();
-    let all_seen = flags.iter().all(Option::is_none);
-    let lanes = map_lanes(stream, &ResidualSums::default(), |lane| {
-        let (mut sums, mut workspace) = (ResidualSums::default(), Workspace::new());
-        stream.for_each(lane, |block| {
-            if all_seen {
-                kernel::residual(block, &packed, &mut sums, &mut workspace);
-            } else {
-                kernel::residual_of_seen(block, packed.factors(), &flags, &mut sums, &mut workspace);
-            }
-            Ok(())
-        })?;
-        Ok(sums)
-    })?;
-    let mut total = ResidualSums::default();
-    lanes.iter().for_each(|lane| total.add(lane));
-    Ok(total)
 }
 
 impl Objective for Streamed {
@@ -358,7 +349,10 @@ impl Objective for Streamed {
         lanes.iter().for_each(|lane| total.add(lane));
         let entries = self.weight;
         self.count_pass(begun);
-        Ok(StepSums { slope: total.residual_change / entries, curvature: total.change_change / entries })
+        let sums =
+            StepSums { slope: total.residual_change / entries, curvature: total.change_change / entries };
+        self.finite(&[sums.slope, sums.curvature])?;
+        Ok(sums)
     }
 
     fn line_polynomial(&mut self, point: &Point, direction: &Tangent) -> Result<Vec<f64>> {
@@ -386,7 +380,10 @@ impl Objective for Streamed {
         let mut total = LinePolynomial::new(order.len());
         lanes.iter().for_each(|lane| total.add(lane));
         let entries = self.weight;
-        Ok(total.coefficients().iter().map(|coefficient| coefficient / entries).collect())
+        let coefficients: Vec<f64> =
+            total.coefficients().iter().map(|coefficient| coefficient / entries).collect();
+        self.finite(&coefficients)?;
+        Ok(coefficients)
     }
 
     fn validation(&mut self, point: &Point) -> Result<Option<f64>> {

@@ -14,6 +14,8 @@ pub(super) struct Targets<'a> {
     levels: [&'a [f64]; MAX_ORDER],
     /// The time bias with the levels of its two modes.
     time: Option<(&'a TimeBias, usize, usize)>,
+    /// What targets are multiplied by.
+    scale: f64,
 }
 
 impl<'a> Targets<'a> {
@@ -27,15 +29,22 @@ impl<'a> Targets<'a> {
             let level = |mode: usize| mode_order.iter().position(|&m| m == mode).unwrap_or(0);
             time = biases.time.as_ref().map(|time| (time, level(time.of), level(time.clock)));
         }
-        Targets { biases, levels, time }
+        Targets { biases, levels, time, scale: 1.0 }
+    }
+
+    /// The same, every target multiplied by a number.
+    pub(super) fn scaled(self, scale: f64) -> Self {
+        Targets { scale, ..self }
     }
 
     /// The block with the targets as its values; they lie in `buffer`. The block as it is where
-    /// there are no biases.
+    /// there are no biases and nothing to scale.
     pub(super) fn view<'b>(&self, block: &BlockView<'b>, buffer: &'b mut Vec<f64>) -> BlockView<'b> {
-        let Some(biases) = self.biases else { return *block };
+        if self.biases.is_none() && self.scale == 1.0 {
+            return *block;
+        }
         buffer.clear();
-        let mean = biases.mean;
+        let mean = self.biases.map_or(0.0, |biases| biases.mean);
         match block.values() {
             Values::Codes { table, codes } => {
                 buffer.extend(codes.iter().map(|&code| table[usize::from(code)] - mean));
@@ -76,6 +85,9 @@ impl<'a> Targets<'a> {
                 }
                 entry += 1;
             });
+        }
+        if self.scale != 1.0 {
+            buffer.iter_mut().for_each(|y| *y *= self.scale);
         }
         block.with_values(Values::F64(buffer))
     }

@@ -5,10 +5,12 @@ use crate::control::Control;
 use crate::error::Result;
 use crate::manifold::Point;
 use crate::model::Biases;
+use crate::objective::PenaltyKind;
 use crate::objective::Regularised;
 use crate::objective::bias_fit::{self, Counts, Damping};
 use crate::shard::Dataset;
 use crate::solver::Objective;
+use crate::units::digits;
 
 /// The penalty to begin with is this times sigma sqrt((n_1 + n_2) / m), about the norm of the gradient
 /// of pure noise of standard deviation sigma over m entries of n_1 x n_2 rows: a smaller one would
@@ -61,7 +63,11 @@ pub(super) fn prepare(
         control.detail(format!("damping of the biases, in entries: {}", entries.join(", ")));
         let mse = validate(objective, &biases, &nothing)?;
         if let Some((mean, modes)) = found.biases_mse.zip(mse) {
-            control.detail(format!("validation MSE of the mean alone {mean:.6}, with biases {modes:.6}"));
+            control.detail(format!(
+                "validation MSE of the mean alone {}, with biases {}",
+                digits(mean),
+                digits(modes)
+            ));
         }
         if recipe.bias == BiasChoice::Modes || mse < found.biases_mse {
             (found.bias, found.biases_mse) = (BiasChoice::Modes, mse);
@@ -75,6 +81,10 @@ pub(super) fn prepare(
     let rows: f64 = found.main.into_iter().map(rows).sum();
     let left = found.biases_mse.unwrap_or_else(|| manifest.variance());
     found.usual_lambda = USUAL * (left * rows / manifest.train.entries.max(1) as f64).sqrt();
+    if recipe.penalty_kind == Some(PenaltyKind::Frobenius) {
+        // A square beside a square: its weight has no unit, those of the others have that of the values.
+        found.usual_lambda /= manifest.variance().sqrt();
+    }
     found.counts = Some(counts);
     Ok(found)
 }

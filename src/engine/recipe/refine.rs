@@ -82,7 +82,8 @@ impl Trainer {
         let data = &self.fitting.objective.data;
         let (order, team) = (data.mode_order().to_vec(), data.team());
         let known = now.biases.as_ref();
-        let fit = RowsFit::new(team, &order, &counts, main, &now.point, known, train_mse, room.sums);
+        let spread = self.fitting.terms.variance.sqrt();
+        let fit = RowsFit::new(team, &order, &counts, main, &now.point, known, train_mse, spread, room.sums);
         let mut work = Work { now, best: None, bar: before };
         let Some(mut fit) = fit else { return Ok(None) };
         let others: Vec<usize> =

@@ -1,6 +1,7 @@
 //! What was tried, in a sentence.
 
 use super::plan::{Move, Tried};
+use crate::units::digits;
 use std::fmt;
 
 impl Tried {
@@ -41,12 +42,12 @@ impl fmt::Display for Tried {
         };
         write!(
             f,
-            "tried {}: rank {}, penalty {:.4}, {} {steps}, validation MSE {:.6}: {verdict}",
+            "tried {}: rank {}, penalty {}, {} {steps}, validation MSE {}: {verdict}",
             self.what(),
             ranks.join(","),
-            self.stage.lambda,
+            digits(self.stage.lambda),
             self.iterations,
-            self.validation_mse
+            digits(self.validation_mse)
         )
     }
 }

@@ -128,6 +128,7 @@ impl Trainer {
         trainer.note_best();
         let last = trainer.state.last;
         trainer.extra.plan.observe(last.iteration, last.cost, last.validation_mse);
+        trainer.check()?;
         Ok(trainer)
     }
 
@@ -185,10 +186,13 @@ impl Trainer {
             && self.extra.plan.stage_over(iteration, self.ended(), self.fitting.terms.options.patience)
         {
             self.next_stage()?;
+            self.check()?;
             return Ok(false);
         }
         if self.state.stochastic.is_some() {
-            return self.step_chunk();
+            let ended = self.step_chunk()?;
+            self.check()?;
+            return Ok(ended);
         }
         let stage_iteration = iteration - self.extra.plan.began;
         let refits = self.extra.plan.stage.bias == BiasChoice::Modes;
@@ -201,7 +205,26 @@ impl Trainer {
             let last = self.state.last;
             self.extra.plan.observe(last.iteration, last.cost, last.validation_mse);
         }
+        self.check()?;
         Ok(went)
+    }
+
+    /// An error where the state is made of numbers that are none. All processes see the same ones.
+    fn check(&self) -> Result<()> {
+        let last = &self.state.last;
+        let numbers = [
+            ("error", last.cost),
+            ("gradient", last.gradient_norm),
+            ("direction", self.state.slope),
+            ("validation error", last.validation_mse.unwrap_or(0.0)),
+        ];
+        match numbers.into_iter().find(|(_, number)| !number.is_finite()) {
+            None => Ok(()),
+            Some((what, _)) => {
+                let what = format!("the {what} of iteration {}", last.iteration);
+                self.objective().data.team().agree(Err(Error::not_finite(&what)))
+            }
+        }
     }
 
     /// A step from a chunk of the data, or the change to conjugate gradients: `true` where that ended an

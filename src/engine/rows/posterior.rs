@@ -21,11 +21,15 @@ pub(crate) struct RowPrior {
 
 impl RowPrior {
     /// The normal distribution with this mean and covariance; `None` where a number is not finite. What
-    /// rounding has made negative of a variance is zero.
-    pub(crate) fn new(mean: Vec<f64>, covariance: &Square) -> Option<Self> {
-        let (values, vectors) = covariance.symmetric_eigen()?;
-        let root = |i: usize, j: usize| vectors[(i, j)] * values[j].max(0.0).sqrt();
-        Some(RowPrior { root: Square::from_fn(mean.len(), root).as_slice().to_vec(), mean })
+    /// rounding has made negative of a variance is zero. The last component is multiplied by `unit` on the
+    /// way: eigenvalues of rows beside those of biases of 1e9 would be noise.
+    pub(crate) fn new(mean: Vec<f64>, covariance: &Square, unit: f64) -> Option<Self> {
+        let k = mean.len();
+        let unit_of = |i: usize| if i + 1 == k { unit } else { 1.0 };
+        let scaled = Square::from_fn(k, |i, j| covariance[(i, j)] * unit_of(i) * unit_of(j));
+        let (values, vectors) = scaled.symmetric_eigen()?;
+        let root = |i: usize, j: usize| vectors[(i, j)] * values[j].max(0.0).sqrt() / unit_of(i);
+        Some(RowPrior { root: Square::from_fn(k, root).as_slice().to_vec(), mean })
     }
 
     /// The trace of C A, C being the covariance and A given by its triangle: how much entries say, beside

@@ -75,9 +75,16 @@ pub struct Config {
     /// In how many lanes sums are taken: another number gives other roundings.
     #[serde(default = "usual_lanes")]
     pub lanes: usize,
-    /// The solver's options.
+    /// Stop when the train MSE is at most this share of the variance of the train values; 0 switches it
+    /// off, as in files from before there was such a rule.
+    #[serde(default)]
+    pub relative_tolerance: f64,
+    /// The solver's options. Its tolerance is an MSE, in the square of the values' unit.
     pub solver: Options,
 }
+
+/// The relative tolerance where nobody asks for another one.
+pub const RELATIVE_TOLERANCE: f64 = 1e-12;
 
 fn usual_lanes() -> usize {
     LANES
@@ -115,8 +122,23 @@ impl Config {
             recipe: Recipe::usual(dataset.manifest()),
             rank_auto: false,
             lanes: dataset.manifest().part.as_ref().map_or(LANES, |part| part.lanes),
-            solver: Options::default(),
+            relative_tolerance: RELATIVE_TOLERANCE,
+            solver: Options { tolerance: 0.0, ..Options::default() },
         }
+    }
+
+    /// Sets the tolerances: one that is given alone takes the place of the other.
+    pub fn set_tolerances(&mut self, absolute: Option<f64>, relative: Option<f64>) {
+        if absolute.is_some() || relative.is_some() {
+            self.solver.tolerance = absolute.unwrap_or(0.0);
+            self.relative_tolerance = relative.unwrap_or(0.0);
+        }
+    }
+
+    /// The solver's options for a dataset: the tolerance is the larger one of the two.
+    pub(super) fn options(&self, manifest: &Manifest) -> Options {
+        let relative = self.relative_tolerance * manifest.spread_square();
+        Options { tolerance: self.solver.tolerance.max(relative), ..self.solver }
     }
 
     /// Sets the method geomCG of Kressner, Steinlechner and Vandereycken (2014): no recipe, the embedded
@@ -135,6 +157,7 @@ impl Config {
         let mut meaning = serde_json::to_value(self).unwrap_or_default();
         if let Some(fields) = meaning.as_object_mut() {
             fields.remove("dataset");
+            fields.remove("relative_tolerance");
             // As in files from before there was a choice.
             if self.recipe == Recipe::plain() {
                 fields.remove("recipe");

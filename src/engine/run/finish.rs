@@ -1,10 +1,10 @@
 //! The end of a run: rows fitted to their own entries where that helps, and the errors of the model.
 
 use super::save::{Kept, Saver};
-use super::train::{Job, Outcome};
+use super::train::{Job, Outcome, SplitErrors};
 use crate::error::Result;
 use crate::model::Clip;
-use crate::objective::{Scoring, score};
+use crate::objective::{Scoring, score, score_mean};
 use crate::recipe::Trainer;
 use crate::reduce::Exchange;
 use crate::shard::{Dataset, Split};
@@ -12,6 +12,9 @@ use crate::solver::StoppedBy;
 use crate::storage::RunLayout;
 use crate::stream::{Share, Stream};
 use std::path::Path;
+
+/// A model that explains less of the variance has learned nothing: as much would come by chance.
+const LEARNED: f64 = 1e-4;
 
 impl Job<'_> {
     /// Iteration, train and validation error of the model that is kept.
@@ -68,11 +71,21 @@ impl Job<'_> {
                 let stream = Stream::open_share(dataset, split, None, share)?;
                 let exchange = Exchange::new(&stream, &dims)?;
                 let (order, unseen) = (&manifest.mode_order, trainer.objective().data.unseen());
-                errors.push((split, score(&stream, &exchange, &model.point, order, unseen, &scoring)?));
+                let scored = score(&stream, &exchange, &model.point, order, unseen, &scoring)?;
+                let (mean, is_varied) = (manifest.mean(), manifest.values.min < manifest.values.max);
+                let mean_mse = match split {
+                    // No further pass over what may be a lot.
+                    Split::Train => Some(manifest.spread_square()).filter(|_| is_varied),
+                    _ => score_mean(&stream, mean, order, unseen, &scoring)?,
+                };
+                let weight = scored.all.weight / stream.weight_scale();
+                errors.push(SplitErrors { split, scored, mean_mse, weight });
             }
         }
-        let error =
-            |of: Split| errors.iter().find(|(split, _)| *split == of).and_then(|(_, scored)| scored.mse());
+        let of = |split: Split| errors.iter().find(|errors| errors.split == split);
+        let error = |split: Split| of(split).and_then(|errors| errors.scored.mse());
+        let judges = [Split::Test, Split::Validation, Split::Train].into_iter().filter_map(of);
+        let learned = judges.filter_map(SplitErrors::r2).next().is_some_and(|r2| r2 > LEARNED);
         let (validation_mse, test_mse) = (error(Split::Validation), error(Split::Test));
         let stage = trainer.extra.best.as_ref().map_or(&trainer.extra.plan.stage, |best| &best.0);
         Ok(Outcome {
@@ -88,6 +101,7 @@ impl Job<'_> {
             penalty: stage.lambda,
             tried: trainer.extra.plan.tried.clone(),
             errors,
+            learned,
             weights: manifest.weights.as_ref().map(|weights| weights.column.clone()),
             progress: self.progress(trainer.objective()),
         })

@@ -22,10 +22,10 @@ mod start;
 mod train;
 mod verify;
 
-pub use config::{Config, GeometryKind, Init, check_rank};
+pub use config::{Config, GeometryKind, Init, RELATIVE_TOLERANCE, check_rank};
 pub use directory::RunDirectory;
 pub use layout::{RunKind, inputs_of};
 pub use limits::{Every, Limits};
 pub use log::{Log, LogLine, MEASURED, Observer, log_path, read_lines, read_log, unobserved};
-pub use train::{Outcome, complete, resume};
+pub use train::{Outcome, SplitErrors, complete, resume};
 pub use verify::verify_run;

@@ -15,6 +15,7 @@ use crate::shard::Dataset;
 use crate::solver::{Algorithm, CHUNKS, Options, Solver};
 use crate::stream::Share;
 use crate::team::{Combine, Team};
+use std::ops::RangeInclusive;
 
 /// The solver that a configuration asks for.
 fn solver(kind: GeometryKind, entries: u64, options: Options) -> Solver {
@@ -34,7 +35,7 @@ pub(super) fn setup<'a>(config: &'a Config, dataset: &'a Dataset) -> Setup<'a> {
         dataset,
         recipe: &config.recipe,
         ranks: &config.rank,
-        options: config.solver,
+        options: config.options(dataset.manifest()),
         seed: config.seed,
         probe: !config.rank_auto,
         warm: None,
@@ -72,6 +73,33 @@ fn check_processes(config: &Config, team: Team) -> Result<()> {
     Err(Error::request(what))
 }
 
+/// Sizes of values whose squares and products, and those of the model's numbers, are numbers still.
+const SIZES: RangeInclusive<f64> = 1e-60..=1e60;
+/// Sizes of weights whose products with these squares are.
+const WEIGHTS: RangeInclusive<f64> = 1e-160..=1e160;
+
+/// What a run cannot compute with.
+fn check_sizes(dataset: &Dataset) -> Result<()> {
+    let manifest = dataset.manifest();
+    let out_of_range = |what: &str, largest: f64, range: &RangeInclusive<f64>| {
+        let (least, most) = (range.start(), range.end());
+        let what = format!(
+            "the train {what} are up to {largest:.0e}, and only {least:e} to {most:e} can be fitted: scale them, and \
+             convert again"
+        );
+        Error::input(dataset.directory(), what)
+    };
+    let largest = manifest.weights.as_ref().map_or(1.0, |weights| weights.train.max);
+    if !WEIGHTS.contains(&largest) {
+        return Err(out_of_range("weights", largest, &WEIGHTS));
+    }
+    let largest = manifest.values.max.max(-manifest.values.min);
+    if largest == 0.0 || SIZES.contains(&largest) {
+        return Ok(());
+    }
+    Err(out_of_range("values", largest, &SIZES))
+}
+
 /// Opens the data, and says what is odd about it.
 pub(super) fn open(
     dataset: &Dataset,
@@ -83,7 +111,9 @@ pub(super) fn open(
     let manifest = dataset.manifest();
     let checked = match manifest.train.entries {
         0 => Err(Error::input(dataset.directory(), "the dataset has no train entries")),
-        _ => config.recipe.check(manifest).and_then(|()| check_processes(config, limits.team)),
+        _ => (config.recipe.check(manifest))
+            .and_then(|()| check_sizes(dataset))
+            .and_then(|()| check_processes(config, limits.team)),
     };
     limits.team.agree(checked)?;
     let needs = needs(config, dataset, limits);

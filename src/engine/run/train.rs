@@ -11,10 +11,10 @@ use crate::checkpoint::{Checkpoints, Progress};
 use crate::control::{Control, Unit};
 use crate::error::{Error, Result};
 use crate::model::Model;
-use crate::objective::{Regularised, Scored};
+use crate::objective::{Regularised, Scored, r2};
 use crate::recipe::{Extra, Trainer, Tried};
 use crate::shard::{Dataset, Split};
-use crate::solver::{Iteration, Options, StoppedBy};
+use crate::solver::{Iteration, StoppedBy};
 use crate::storage::make_dir;
 use crate::team::Combine;
 use crate::usage::Usage;
@@ -48,11 +48,36 @@ pub struct Outcome {
     pub tried: Vec<Tried>,
     /// Its errors on every split that has entries, clipped, and with entries that biases alone
     /// have scored.
-    pub errors: Vec<(Split, Scored)>,
+    pub errors: Vec<SplitErrors>,
+    /// Whether it says more than the mean of the train values, judged on entries that it has not seen where
+    /// there are any.
+    pub learned: bool,
     /// The column of weights by which all errors are weighted; none where entries count once.
     pub weights: Option<String>,
     /// Wall and processor time of the run, restarts included.
     pub progress: Progress,
+}
+
+/// The errors of a model on a split.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SplitErrors {
+    /// The split.
+    pub split: Split,
+    /// Its errors.
+    pub scored: Scored,
+    /// The mean squared error of the mean of the train values on the same entries; none where they do not
+    /// vary.
+    pub mean_mse: Option<f64>,
+    /// The weight of the entries in these means, in the unit of the dataset's weights.
+    pub weight: f64,
+}
+
+impl SplitErrors {
+    /// The share of the values' variance about the mean of the train values that the model explains; `None`
+    /// where they do not vary.
+    pub fn r2(&self) -> Option<f64> {
+        Some(r2(self.scored.mse()?, self.mean_mse?))
+    }
 }
 
 /// Completes a dataset: the whole of a run, in a new directory.
@@ -75,7 +100,7 @@ pub fn complete(
 /// beginning where it was ended before its first.
 pub fn resume(
     run: &RunDirectory<'_>,
-    change: impl FnOnce(&mut Options),
+    change: impl FnOnce(&mut Config),
     limits: &Limits,
     control: &Control,
     observe: &Observer<'_>,
@@ -89,7 +114,7 @@ pub fn resume(
             "rows were folded into this run, so it cannot go on: complete the data with the new entries";
         return team.agree(Err(Error::input(run.path(), what)));
     }
-    change(&mut config.solver);
+    change(&mut config);
     let dataset = team.agree(config.open_dataset(run.path()))?;
     let Some(loaded) = checkpoints(run, &config).newest_for(team)? else {
         control.say("there is no checkpoint yet: starting from the beginning");

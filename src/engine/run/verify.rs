@@ -3,11 +3,24 @@
 use super::config::Config;
 use crate::checkpoint::Checkpoints;
 use crate::control::Control;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::model::Model;
-use crate::shard::{Verification, verify};
+use crate::shard::{ModeKind, Verification, verify};
 use crate::storage::RunLayout;
 use std::path::Path;
+
+/// What is wrong with the labels or bins of a mode.
+fn check_ids(model: &Model, mode: usize) -> Result<()> {
+    let labels = model.labels(mode)?;
+    let about = &model.about.modes[mode];
+    let order = match (&about.kind, labels) {
+        (ModeKind::Bins(bins), _) if !bins.ascend(about.dim) => Err("its bins do not ascend".into()),
+        // Ids that were folded in stand behind the others.
+        (_, Some(labels)) => labels.check_unique(),
+        _ => Ok(()),
+    };
+    order.map_err(|what| Error::input(model.directory(), format!("{}: {what}", about.name)))
+}
 
 /// Reads every byte that a run depends on.
 pub fn verify_run(run: &Path, control: &Control) -> Result<Verification> {
@@ -40,7 +53,7 @@ pub fn verify_run(run: &Path, control: &Control) -> Result<Verification> {
         Some(Err(error)) => found.note(error, &model)?,
         Some(Ok(read)) => {
             for mode in 0..read.about.modes.len() {
-                if let Err(error) = read.labels(mode) {
+                if let Err(error) = check_ids(&read, mode) {
                     found.note(error, &model)?;
                 }
             }

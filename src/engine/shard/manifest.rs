@@ -103,6 +103,17 @@ impl Bins {
     }
 }
 
+impl Bins {
+    /// Whether so many bins follow one another: each begins after the one before, also the last.
+    pub(crate) fn ascend(&self, dim: u32) -> bool {
+        let begin = |bin: f64| self.origin + self.width * bin;
+        let last = f64::from(dim);
+        // Rounding is coarsest where numbers are largest: at one of the ends.
+        let apart = begin(0.0) < begin(1.0) && begin(last - 1.0) < begin(last);
+        self.width > 0.0 && apart && begin(last).is_finite() && (!self.time || self.per_second > 0.0)
+    }
+}
+
 /// The file with a mode's labels.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LabelsFile {
@@ -285,23 +296,6 @@ impl Manifest {
         }
     }
 
-    /// The mean of the train values, weighted where they have weights; 0 where there are none.
-    pub fn mean(&self) -> f64 {
-        match &self.weights {
-            Some(weights) => weights.train.values / weights.train.sum,
-            None => self.values.sum / self.train.entries.max(1) as f64,
-        }
-    }
-
-    /// The variance of the train values about their mean, weighted likewise; never 0.
-    pub fn variance(&self) -> f64 {
-        let square = match &self.weights {
-            Some(weights) => weights.train.squares / weights.train.sum,
-            None => self.values.sum_of_squares / self.train.entries.max(1) as f64,
-        };
-        (square - self.mean().powi(2)).max(f64::MIN_POSITIVE)
-    }
-
     /// The dimensions in the user's order.
     pub fn dims(&self) -> Vec<u32> {
         self.modes.iter().map(|mode| mode.dim).collect()
@@ -450,8 +444,8 @@ impl Manifest {
                 {
                     return Err(format!("the labels of {} lie outside the dataset", mode.name));
                 }
-                ModeKind::Bins(bins) if !(bins.width > 0.0 && bins.origin.is_finite()) => {
-                    return Err(format!("the bins of {} have no width", mode.name));
+                ModeKind::Bins(bins) if !bins.ascend(mode.dim) => {
+                    return Err(format!("the bins of {} have no width, or do not ascend", mode.name));
                 }
                 _ => {}
             }

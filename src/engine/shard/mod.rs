@@ -81,10 +81,12 @@
 
 mod block;
 mod dataset;
+mod label_order;
 mod labels;
 mod manifest;
 mod ownership;
 mod reader;
+mod sizes;
 mod verify;
 mod weights;
 mod writer;

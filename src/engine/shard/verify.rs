@@ -84,8 +84,14 @@ pub fn verify(directory: &Path, control: &Control) -> Result<Verification> {
         };
         found.files += 1;
         found.bytes += labels.bytes;
-        if let Err(error) = dataset.labels(mode) {
-            found.note(error, &directory.join(&labels.file))?;
+        let path = directory.join(&labels.file);
+        let checked =
+            dataset.labels(mode).and_then(|labels| match labels.map(|labels| labels.check_order()) {
+                Some(Err(what)) => Err(Error::corrupt(&path, 0, what)),
+                _ => Ok(()),
+            });
+        if let Err(error) = checked {
+            found.note(error, &path)?;
         }
     }
     let mut done = 0;
@@ -123,8 +129,8 @@ pub fn verify(directory: &Path, control: &Control) -> Result<Verification> {
             found.note(Error::corrupt(&manifest_path, 0, what), &manifest_path)?;
         }
         let (seen, said) = (&walk.values, &manifest.values);
-        let same =
-            (seen.min, seen.max, seen.sum, seen.distinct) == (said.min, said.max, said.sum, said.distinct);
+        let same = (seen.min, seen.max, seen.sum, seen.sum_of_squares, seen.distinct)
+            == (said.min, said.max, said.sum, said.sum_of_squares, said.distinct);
         let weights = manifest.weights.as_ref().map(|weights| weights.split(split));
         if whole && weights.is_some_and(|said| *said != walk.weights) {
             let what =

@@ -159,6 +159,8 @@ struct SplitWriter<'d> {
     shard: Option<ShardWriter<'d>>,
     record: SplitRecord,
     values: ValueStatistics,
+    /// The largest of all values, those without weight included.
+    largest: f64,
     /// In a dataset with weights.
     weights: Option<WeightSums>,
     previous: Vec<u32>,
@@ -192,6 +194,7 @@ impl SplitWriter<'_> {
         self.previous.clear();
         self.previous.extend_from_slice(indices);
         self.record.entries += 1;
+        self.largest = self.largest.max(value.abs());
         if let Some((sums, weight)) = self.weights.as_mut().zip(weight) {
             sums.add(value, weight);
             // Nothing is learned from an entry without weight, neither of its ids nor of its value.
@@ -230,6 +233,8 @@ pub struct Written {
     pub splits: Vec<SplitRecord>,
     /// The train values.
     pub values: ValueStatistics,
+    /// The largest absolute value of all splits.
+    pub largest: f64,
     /// What the weights of every split add up to, where there are any.
     pub weights: Option<Vec<WeightSums>>,
     /// Per level: how many indices have train entries, and how many only others.
@@ -255,6 +260,7 @@ impl<'d> DatasetWriter<'d> {
             shard: None,
             record: SplitRecord::default(),
             values: ValueStatistics::default(),
+            largest: 0.0,
             weights: weighted.then(WeightSums::default),
             previous: Vec::new(),
             seen: dims.iter().map(|&dim| vec![0; (dim as usize).div_ceil(64)]).collect(),
@@ -304,8 +310,10 @@ impl<'d> DatasetWriter<'d> {
         });
         let seen = seen.collect();
         let values = self.splits[0].values.clone();
+        let largest = self.splits.iter().map(|split| split.largest).fold(0.0, f64::max);
         let weights = self.splits.iter().map(|split| split.weights).collect();
         Ok(Written {
+            largest,
             weights,
             splits: self.splits.into_iter().map(|split| split.record).collect(),
             values,

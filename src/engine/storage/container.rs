@@ -80,14 +80,18 @@ impl<'d> ContainerWriter<'d> {
         ArrayWriter { container: self, record, piece: 0, crc: 0 }
     }
 
-    /// Adds the description and completes the file.
-    pub fn finish(mut self, kind: &str, about: &impl Serialize) -> Result<()> {
+    /// Adds the description and completes the file. What could not be read again is an error instead.
+    pub fn finish<T: Serialize + DeserializeOwned>(mut self, kind: &str, about: &T) -> Result<()> {
         if let Some(failed) = self.failed.take() {
             return Err(failed);
         }
         let description = Description { kind: kind.into(), about, arrays: std::mem::take(&mut self.arrays) };
         let text =
             serde_json::to_vec(&description).map_err(std::io::Error::other).context("write", &self.path)?;
+        // JSON has no number that is not finite: it would stand there as null.
+        if serde_json::from_slice::<Description<T>>(&text).is_err() {
+            return Err(Error::not_finite(&format!("a number of {}", self.path.display())));
+        }
         let mut tail = [0; TAIL as usize];
         tail[..8].copy_from_slice(&self.file.written().to_le_bytes());
         tail[8..16].copy_from_slice(&(text.len() as u64).to_le_bytes());
@@ -114,6 +118,10 @@ impl ArrayWriter<'_, '_> {
     /// Adds numbers.
     pub fn append(&mut self, values: &[f64]) {
         self.record.length += values.len() as u64;
+        if self.container.failed.is_none() && !values.iter().all(|value| value.is_finite()) {
+            let what = format!("a number of '{}' of {}", self.record.name, self.container.path.display());
+            self.container.failed = Some(Error::not_finite(&what));
+        }
         let mut bytes: &[u8] = bytemuck::cast_slice(values);
         while !bytes.is_empty() {
             let (now, later) = bytes.split_at(bytes.len().min(PIECE - self.piece));
@@ -264,6 +272,10 @@ impl<T: DeserializeOwned> Container<T> {
                     format!("the checksum of '{name}' does not match"),
                 ));
             }
+            if let Some(place) = values[..count].iter().position(|value| !value.is_finite()) {
+                let what = format!("'{name}' holds NaN or infinity");
+                return Err(Error::corrupt(&self.path, at + 8 * place as u64, what));
+            }
             each(&values[..count]);
         }
         Ok(())
@@ -281,6 +293,43 @@ impl<T: DeserializeOwned> Container<T> {
 mod tests {
     use super::*;
     use crate::storage::RealDisk;
+
+    #[test]
+    fn what_could_not_be_read_again_is_not_written() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("c");
+        let create = || ContainerWriter::create(&RealDisk, &path).unwrap();
+        for wrong in [f64::NAN, f64::INFINITY] {
+            let mut writer = create();
+            writer.array("a", &[1.0, wrong]);
+            let error = writer.finish("test", &1.0).unwrap_err().to_string();
+            assert!(error.contains("a number of 'a'") && error.contains("no finite number"), "{error}");
+            let error = create().finish("test", &wrong).unwrap_err().to_string();
+            assert!(error.contains("no finite number"), "{error}");
+        }
+        assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 0, "no file, no half of one");
+    }
+
+    #[test]
+    fn a_number_that_is_none_is_named_with_its_offset() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("c");
+        let mut writer = ContainerWriter::create(&RealDisk, &path).unwrap();
+        writer.array("a", &[1.0, 2.0, 3.0]);
+        // As a program would have written it that does not look.
+        let mut array = writer.begin("b");
+        let nan = f64::NAN.to_le_bytes();
+        array.record.length = 1;
+        array.crc = crc32c::crc32c(&nan);
+        array.piece = nan.len();
+        array.container.file.append(&nan).unwrap();
+        array.end();
+        writer.finish("test", &0u32).unwrap();
+        let container = Container::<u32>::open(&path, "test").unwrap();
+        assert_eq!(container.array("a", 3).unwrap(), [1.0, 2.0, 3.0]);
+        let Err(Error::Corrupt { offset, what, .. }) = container.check() else { panic!("it is damaged") };
+        assert_eq!((offset, what.as_str()), (16 + 24, "'b' holds NaN or infinity"));
+    }
 
     #[test]
     fn every_flipped_byte_and_every_truncation_is_an_error() {

@@ -15,7 +15,7 @@
 mod ahead;
 
 use crate::error::{Error, Result};
-use crate::kernel::BlockView;
+use crate::kernel::{BlockView, Values};
 use crate::shard::{BlockRow, Dataset, Manifest, Shard, Split};
 use crate::team::{Combine, Team};
 use std::ops::Range;
@@ -97,6 +97,8 @@ pub struct Stream {
     lanes: Vec<Lane>,
     own: Range<usize>,
     entries: u64,
+    /// What weights are multiplied by: only their ratios mean anything, and sums of huge ones overflow.
+    weight_scale: f64,
     bytes_read: Arc<AtomicU64>,
 }
 
@@ -150,6 +152,7 @@ impl Stream {
             lanes,
             own,
             entries,
+            weight_scale: dataset.manifest().weight_scale(),
             bytes_read: Arc::default(),
         })
     }
@@ -172,6 +175,7 @@ impl Stream {
                 own: 0..lanes.len(),
                 lanes,
                 entries: part.entries,
+                weight_scale: self.weight_scale,
                 bytes_read: Arc::clone(&self.bytes_read),
             }
         };
@@ -196,6 +200,11 @@ impl Stream {
     /// The number of entries.
     pub fn entries(&self) -> u64 {
         self.entries
+    }
+
+    /// What the dataset's weights were multiplied by in the blocks that this hands out: a power of two.
+    pub fn weight_scale(&self) -> f64 {
+        self.weight_scale
     }
 
     /// Whether the data is cached or read ahead.
@@ -241,6 +250,15 @@ impl Stream {
         blocks: Range<usize>,
         mut each: impl FnMut(&BlockView<'_>) -> Result<()>,
     ) -> Result<()> {
+        let mut weights = Vec::new();
+        let mut each = |block: &BlockView<'_>| match block.weights() {
+            Some(own) if self.weight_scale != 1.0 => {
+                weights.clear();
+                weights.extend((0..block.entries()).map(|entry| self.weight_scale * own.get(entry)));
+                each(&block.with_weights(Values::F64(&weights)))
+            }
+            _ => each(block),
+        };
         let mut visit = |position: usize, bytes: &[u8]| -> Result<()> {
             let (shard, number) = self.blocks[position];
             let shard = here(&self.shards[shard])?;
@@ -319,7 +337,8 @@ fn tables(
 /// Lanes with about as many entries each; a block goes where its middle falls.
 pub(crate) fn divide(tables: &[Vec<BlockRow>], blocks: &[(usize, usize)], lanes: usize) -> Vec<Lane> {
     let count = lanes.min(blocks.len());
-    let entries: u64 = tables.iter().flatten().map(|row| u64::from(row.entries)).sum();
+    // Of the blocks at hand: a part of a split has its own lanes.
+    let entries: u64 = blocks.iter().map(|&(shard, number)| u64::from(tables[shard][number].entries)).sum();
     let mut lanes: Vec<Lane> = vec![Lane { blocks: 0..0, slices: 0..0, entries: 0 }; count];
     let mut before = 0;
     for (position, &(shard, number)) in blocks.iter().enumerate() {
@@ -338,4 +357,41 @@ pub(crate) fn divide(tables: &[Vec<BlockRow>], blocks: &[(usize, usize)], lanes:
     }
     lanes.retain(|lane| lane.entries > 0);
     lanes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_of_the_blocks_has_as_many_lanes_as_the_whole() {
+        let row = |block: u32| BlockRow {
+            offset: 0,
+            bytes: 64,
+            entries: 1000 + block % 7,
+            first: block,
+            last: block,
+            crc: 0,
+        };
+        let tables: Vec<Vec<BlockRow>> =
+            [0..100, 100..160].map(|blocks: Range<u32>| blocks.map(row).collect()).into();
+        let blocks: Vec<(usize, usize)> =
+            (0..160).map(|block| if block < 100 { (0, block) } else { (1, block - 100) }).collect();
+        let even = |lanes: &[Lane], count: usize| {
+            assert_eq!(lanes.len(), count);
+            let (least, most) = lanes
+                .iter()
+                .fold((u64::MAX, 0), |(least, most), lane| (lane.entries.min(least), lane.entries.max(most)));
+            assert!(most - least <= 1100, "{least} to {most}");
+        };
+        let parts = divide(&tables, &blocks, 10);
+        even(&parts, 10);
+        for part in parts {
+            let own = &blocks[part.blocks];
+            let lanes = divide(&tables, own, LANES);
+            even(&lanes, LANES);
+            assert_eq!(lanes.iter().map(|lane| lane.entries).sum::<u64>(), part.entries);
+            assert_eq!((lanes[0].blocks.start, lanes[LANES - 1].blocks.end), (0, own.len()));
+        }
+    }
 }

@@ -68,7 +68,7 @@ pub fn convert(
 pub fn config(dataset: &Dataset) -> Config {
     let mut config = Config::new(dataset, vec![2, 2, 2]);
     config.solver.max_iterations = 8;
-    config.solver.tolerance = 0.0;
+    config.set_tolerances(Some(0.0), None);
     config
 }
 

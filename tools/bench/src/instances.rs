@@ -68,6 +68,8 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
                 &arguments.init,
                 "--metric",
                 &arguments.metric,
+                "--tolerance",
+                "1e-12",
             ]);
             let (_, output) = measure::run(complete.args(["--seed", &seed_text, "-o"]).arg(&run).arg(&data))?;
             let line = output.lines().last().unwrap_or_default();

@@ -30,6 +30,7 @@ use crate::reduce::Exchange;
 use crate::rows::{RowPrior, RowScratch, row_posterior, triangle_len};
 use crate::stream::Stream;
 use crate::team::Team;
+use crate::units::towards_one;
 use moments::Moments;
 use rayon::prelude::*;
 
@@ -41,6 +42,9 @@ const CHUNK: usize = 256;
 /// more then, and a pass for them costs as much as several for the main modes.
 const OTHERS: usize = 4;
 
+/// Biases from a sixteenth to sixteen, as those of ratings are, are taken as they are.
+const NEAR: i32 = 4;
+
 /// What is known of the rows of a mode.
 struct Known {
     mode: usize,
@@ -49,8 +53,11 @@ struct Known {
     /// The rank, and one more where the mode has biases: the last component is the bias then.
     k: usize,
     prior: RowPrior,
-    /// The covariance of every row, packed; empty before the first sweep.
+    /// The covariance of every row, its triangle, of biases times `unit`; empty before the first sweep.
     covariances: Vec<f32>,
+    /// A power of two that brings biases close to 1, which have the unit of the values: beside rows, which
+    /// have none, and in single precision. 1 where there are none.
+    unit: f64,
 }
 
 impl Known {
@@ -61,13 +68,15 @@ impl Known {
         counts: &Counts,
         point: &Point,
         biases: Option<&Biases>,
+        spread: f64,
     ) -> Option<Self> {
         let rank = point.factors[mode].rank();
         let biased = biases.is_some_and(|biases| !biases.modes[mode].is_empty());
         let level = mode_order.iter().position(|&other| other == mode).unwrap_or(0);
         let k = rank + usize::from(biased);
-        let prior = moments(point, biases, counts, mode, k).prior()?;
-        Some(Known { mode, level, rank, k, prior, covariances: Vec::new() })
+        let unit = if biased { towards_one(spread, NEAR) } else { 1.0 };
+        let prior = moments(point, biases, counts, mode, k).prior(unit)?;
+        Some(Known { mode, level, rank, k, prior, covariances: Vec::new(), unit })
     }
 
     fn covariance(&self, row: usize) -> Option<&[f32]> {
@@ -88,6 +97,8 @@ pub struct RowsFit<'a> {
     others_left: usize,
     /// The variance of the noise.
     noise: f64,
+    /// The standard deviation of the values, or about that much.
+    spread: f64,
     /// Below and above which values say only that much.
     thresholds: Option<(f64, f64)>,
     /// Memory for sums.
@@ -101,7 +112,7 @@ pub fn covariance_bytes(rows: u64, rank: usize) -> u64 {
 
 impl<'a> RowsFit<'a> {
     /// From a model in its own factors: the rows of the two modes `main` as they are, `noise` its mean
-    /// squared error on the train entries. Sums take about `room` bytes, in more passes where that is
+    /// squared error on the train entries, `spread` the standard deviation of their values. Sums take about `room` bytes, in more passes where that is
     /// little. `None` where the model is not finite.
     pub fn new(
         team: Team,
@@ -111,9 +122,10 @@ impl<'a> RowsFit<'a> {
         point: &Point,
         biases: Option<&Biases>,
         noise: f64,
+        spread: f64,
         room: u64,
     ) -> Option<Self> {
-        let known = |mode: usize| Known::of(mode, mode_order, counts, point, biases);
+        let known = |mode: usize| Known::of(mode, mode_order, counts, point, biases, spread);
         let known = [known(main[0])?, known(main[1])?];
         let noise = if noise.is_finite() { noise.max(f64::MIN_POSITIVE) } else { return None };
         Some(RowsFit {
@@ -124,6 +136,7 @@ impl<'a> RowsFit<'a> {
             others: Vec::new(),
             others_left: 0,
             noise,
+            spread,
             thresholds: None,
             room,
         })
@@ -132,7 +145,8 @@ impl<'a> RowsFit<'a> {
     /// The next sweeps fit the rows of these modes, too: of those that the model has at present. `false`
     /// where they are not finite, and none are.
     pub fn fit_others(&mut self, modes: &[usize], point: &Point, biases: Option<&Biases>) -> bool {
-        let known = |&mode: &usize| Known::of(mode, self.mode_order, self.counts, point, biases);
+        let (order, counts, spread) = (self.mode_order, self.counts, self.spread);
+        let known = |&mode: &usize| Known::of(mode, order, counts, point, biases, spread);
         let others: Option<Vec<Known>> = modes.iter().map(known).collect();
         self.others = others.unwrap_or_default();
         self.others_left = OTHERS;
@@ -195,7 +209,7 @@ impl<'a> RowsFit<'a> {
         point: &mut Point,
         biases: &mut Option<Biases>,
     ) -> Result<Option<usize>> {
-        let Known { mode, level, rank, k, .. } = self.known[which];
+        let Known { mode, level, rank, k, unit, .. } = self.known[which];
         let dim = point.factors[mode].rows();
         let (length, stride) = (triangle_len(k), sums::width(k));
         let mut covariances = std::mem::take(&mut self.known[which].covariances);
@@ -216,7 +230,7 @@ impl<'a> RowsFit<'a> {
                 .zip(covariances[rows.start * length..rows.end * length].par_chunks_mut(CHUNK * length))
                 .zip(sums.par_chunks(CHUNK * stride).zip(weights.par_chunks(CHUNK)))
                 .map(|((means, covariances), (sums, weights))| {
-                    fit_chunk(prior, noise, sums, weights, means, covariances)
+                    fit_chunk(prior, noise, sums, weights, means, covariances, (rank, unit))
                 })
                 .collect();
             for chunk in chunks {
@@ -239,7 +253,7 @@ impl<'a> RowsFit<'a> {
         }
         let known = &mut self.known[which];
         known.covariances = covariances;
-        let Some(prior) = total.prior() else { return Ok(None) };
+        let Some(prior) = total.prior(unit) else { return Ok(None) };
         known.prior = prior;
         self.noise = (total.squares / total.weight).max(f64::MIN_POSITIVE);
         Ok(self.noise.is_finite().then_some(passes))
@@ -258,7 +272,8 @@ impl<'a> RowsFit<'a> {
     }
 }
 
-/// Fits a chunk of rows; those without entries become zero. `None` where a number is not finite.
+/// Fits a chunk of rows, of so many numbers, and their biases times a unit where they are kept; those without
+/// entries become zero. `None` where a number is not finite.
 fn fit_chunk(
     prior: &RowPrior,
     noise: f64,
@@ -266,6 +281,7 @@ fn fit_chunk(
     weights: &[f64],
     means: &mut [f64],
     covariances: &mut [f32],
+    (rank, unit): (usize, f64),
 ) -> Option<Moments> {
     let k = prior.mean.len();
     let (length, mut room) = (triangle_len(k), RowScratch::new(k));
@@ -294,6 +310,11 @@ fn fit_chunk(
                 found.second[at] += second;
                 found.squares += if i == j { 1.0 } else { 2.0 } * a[at] * second;
             }
+        }
+        // The last row of the packed triangle is that of the bias, where there is one.
+        if k > rank && unit != 1.0 {
+            covariance[triangle_len(rank)..].iter_mut().for_each(|of_bias| *of_bias *= unit);
+            covariance[triangle_len(rank) + rank] *= unit;
         }
         kept.iter_mut().zip(&covariance).for_each(|(to, from)| *to = *from as f32);
     }

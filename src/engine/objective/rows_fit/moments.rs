@@ -33,14 +33,15 @@ impl Moments {
         self.second.iter_mut().zip(&other.second).for_each(|(to, from)| *to += from);
     }
 
-    /// The normal distribution that has them; `None` where a number is not finite.
-    pub(super) fn prior(&self) -> Option<RowPrior> {
+    /// The normal distribution that has them, found with the last component times `unit`; `None` where a
+    /// number is not finite.
+    pub(super) fn prior(&self, unit: f64) -> Option<RowPrior> {
         let k = self.mean.len();
         let mean: Vec<f64> = self.mean.iter().map(|sum| sum / self.rows.max(1.0)).collect();
         let covariance = Square::from_fn(k, |i, j| {
             let (i, j) = (i.max(j), i.min(j));
             self.second[triangle_len(i) + j] / self.rows.max(1.0) - mean[i] * mean[j]
         });
-        RowPrior::new(mean, &covariance)
+        RowPrior::new(mean, &covariance, unit)
     }
 }

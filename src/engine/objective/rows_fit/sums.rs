@@ -282,10 +282,12 @@ impl<'a> Pass<'a> {
         let n = self.other.rank;
         add_congruence(covariance, n, |a, i| self.c[a * r + i], r, &mut self.spare, &mut self.square);
         if self.other.k > n {
+            let unit = self.other.unit;
             for (x, c) in covariance[triangle_len(n)..][..n].iter().zip(self.c.chunks_exact(r)) {
-                self.right.iter_mut().zip(c).for_each(|(to, c)| *to += f64::from(*x) * c);
+                let x = f64::from(*x) / unit;
+                self.right.iter_mut().zip(c).for_each(|(to, c)| *to += x * c);
             }
-            self.weights[0] = f64::from(covariance[triangle_len(n) + n]);
+            self.weights[0] = f64::from(covariance[triangle_len(n) + n]) / (unit * unit);
         }
     }
 
@@ -323,9 +325,9 @@ impl<'a> Pass<'a> {
         if let Some(covariance) = self.other.covariance(second) {
             self.square.iter_mut().zip(covariance).for_each(|(to, s)| *to += w * f64::from(*s));
             if self.other.k > n {
-                let column = &covariance[triangle_len(n)..];
-                self.right.iter_mut().zip(column).for_each(|(to, s)| *to -= w * f64::from(*s));
-                variance += f64::from(column[n]);
+                let (column, unit) = (&covariance[triangle_len(n)..], self.other.unit);
+                self.right.iter_mut().zip(column).for_each(|(to, s)| *to -= w * (f64::from(*s) / unit));
+                variance += f64::from(column[n]) / (unit * unit);
             }
         }
         let [weight, sum, squares] = &mut self.weights;

@@ -1,0 +1,113 @@
+//! What `complete` and `resume` say at the end, to people and to programs.
+
+use super::Context;
+use serde_json::json;
+use std::path::Path;
+use std::process::ExitCode;
+use tenfill_engine::error::Result;
+use tenfill_engine::run::{Outcome, SplitErrors};
+use tenfill_engine::shard::Split;
+use tenfill_engine::solver::StoppedBy;
+use tenfill_engine::units::{self, digits};
+use tenfill_engine::usage::Usage;
+
+/// The outcome for people and programs.
+pub(super) fn report(outcome: &Outcome, run: &Path, usage: &Usage, context: &Context) -> Result<ExitCode> {
+    let peak = context.team.most(usage.peak_anon_bytes());
+    let split =
+        |of: Split| outcome.errors.iter().find(|errors| errors.split == of).map_or(String::new(), line);
+    let ranks: Vec<String> = outcome.rank.iter().map(usize::to_string).collect();
+    let model = match (outcome.biases, outcome.penalty) {
+        (false, 0.0) => String::new(),
+        (biases, penalty) => format!(
+            "\n  rank {}, {}, penalty {}",
+            ranks.join(","),
+            if biases { "biases" } else { "no biases" },
+            digits(penalty)
+        ),
+    };
+    let weighted = match &outcome.weights {
+        Some(column) => format!("\n  errors are means weighted by {column}"),
+        None => String::new(),
+    };
+    let kept = match outcome.best_iteration == outcome.last.iteration {
+        true => String::new(),
+        false => format!(", the model of iteration {} is kept", outcome.best_iteration),
+    };
+    context.print(format_args!(
+        "{}: {} iterations ({} passes), stopped by {}{kept}{model}{weighted}{}{}{}\n  {} wall, {} CPU, peak {} of memory",
+        run.display(),
+        outcome.last.iteration,
+        outcome.last.passes,
+        outcome.stopped_by,
+        split(Split::Train),
+        split(Split::Validation),
+        split(Split::Test),
+        units::duration(outcome.progress.seconds),
+        units::duration(outcome.progress.cpu_seconds),
+        units::size(peak),
+    ));
+    if !outcome.learned {
+        context.control.say(
+            "the model is no better than the mean of the train values: it has learned nothing; try a lower rank, \
+             --rank auto with validation entries, or more data",
+        );
+    }
+    let errors: serde_json::Map<String, serde_json::Value> = (outcome.errors.iter())
+        .map(|of| {
+            let SplitErrors { split, scored, mean_mse, weight } = of;
+            let mse = scored.all.mse();
+            let errors = json!({
+                "mse": mse, "rmse": mse.map(f64::sqrt), "mae": scored.all.mae(),
+                "r2": of.r2(), "standard_deviation": mean_mse.map(f64::sqrt),
+                "weight": weight, "entries": scored.all.scored,
+                "fallback": scored.fallback.scored, "unscored": scored.all.unscored,
+            });
+            (split.name().to_string(), errors)
+        })
+        .collect();
+    context.finish(&json!({
+        "iterations": outcome.last.iteration,
+        "passes": outcome.last.passes,
+        "rank": outcome.rank,
+        "train_mse": outcome.train_mse,
+        "validation_mse": outcome.validation_mse,
+        "test_mse": outcome.test_mse,
+        "learned": outcome.learned,
+        "weights": outcome.weights,
+        "biases": outcome.biases,
+        "penalty": outcome.penalty,
+        "held": outcome.held,
+        "tried": outcome.tried,
+        "errors": errors,
+        "best_iteration": outcome.best_iteration,
+        "gradient_norm": outcome.last.gradient_norm,
+        "stopped_by": outcome.stopped_by.as_str(),
+        "seconds": outcome.progress.seconds,
+        "cpu_seconds": outcome.progress.cpu_seconds,
+        "peak_anon_bytes": peak,
+    }));
+    if outcome.stopped_by == StoppedBy::Interrupted {
+        context.control.say(format!("`tenfill resume {}` goes on", run.display()));
+        return Ok(ExitCode::from(130));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The errors on a split.
+fn line(errors: &SplitErrors) -> String {
+    let scored = &errors.scored;
+    let Some((mse, mae)) = scored.all.mse().zip(scored.all.mae()) else { return String::new() };
+    let explained = errors.r2().map_or(String::new(), |r2| format!("   R^2 {}", digits(r2)));
+    let deviation = errors.mean_mse.map_or(String::new(), |mse| format!("   of sd {}", digits(mse.sqrt())));
+    let fallback = match scored.fallback.scored {
+        0 => String::new(),
+        n => format!("   ({} entries by biases alone)", units::count(n)),
+    };
+    format!(
+        "\n  {:10} MSE {mse:.6e}   RMSE {}{deviation}   MAE {}{explained}{fallback}",
+        errors.split.name(),
+        digits(mse.sqrt()),
+        digits(mae),
+    )
+}
