@@ -7,8 +7,8 @@
 use std::convert::Infallible;
 use std::ops::ControlFlow;
 use tenfill::manifold::{
-    Cost, Distribution, Objective, Options, Point, Preconditioned, Solver, StepSums, Tangent, check_gradient,
-    random_point,
+    Cost, Distribution, LinearisedStep, Objective, Options, Point, Preconditioned, Solver, Tangent,
+    check_gradient, random_point,
 };
 
 const DIMS: [usize; 3] = [30, 25, 20];
@@ -62,9 +62,9 @@ impl Objective for Robust {
         Ok(Cost { total: total / count, train_mse: squares / count, train_mae: absolute / count })
     }
 
-    fn step_sums(&mut self, point: &Point, direction: &Tangent) -> Result<StepSums, Infallible> {
+    fn step_sums(&mut self, point: &Point, direction: &Tangent) -> Result<LinearisedStep, Infallible> {
         let count = self.entries.len() as f64;
-        let mut sums = StepSums { slope: 0.0, curvature: 0.0 };
+        let mut sums = LinearisedStep { slope: 0.0, curvature: 0.0 };
         for &(at, y) in &self.entries {
             let [u, v, w] = [0, 1, 2].map(|mode| point.factors[mode].row(at[mode]));
             let [du, dv, dw] = [0, 1, 2].map(|mode| direction.factors[mode].row(at[mode]));

@@ -6,5 +6,5 @@
 pub use tenfill_engine::manifold::{Core, Distribution, Point, Preconditioned, Tangent, random_point};
 pub use tenfill_engine::rows::Rows;
 pub use tenfill_engine::solver::{
-    Cost, GradientCheck, Objective, Options, Solver, State, StepSums, check_gradient,
+    Cost, GradientCheck, LinearisedStep, Objective, Options, Solver, State, check_gradient,
 };

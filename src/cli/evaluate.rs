@@ -7,7 +7,8 @@ use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tenfill_engine::answer::{
-    Entries, Observed, RankMetrics, RankQuestion, evaluate_file, evaluate_split, rank_metrics, read_entries,
+    Entries, Observed, RankingMetrics, RankingQuestion, evaluate_file, evaluate_split, ranking_metrics,
+    read_entries,
 };
 use tenfill_engine::error::{Error, Result};
 use tenfill_engine::ingest::Source;
@@ -61,7 +62,7 @@ fn ranking(
     on: &On,
     threads: usize,
     context: &Context,
-) -> Result<Option<RankMetrics>> {
+) -> Result<Option<RankingMetrics>> {
     let (Some(top), Some(rank_mode)) = (arguments.top, &arguments.rank_mode) else { return Ok(None) };
     let ids = ModeIds::of_all(model)?;
     let ranked = given::mode(&ids, rank_mode)?;
@@ -84,12 +85,12 @@ fn ranking(
     let observed =
         |splits| Observed { datasets: &datasets, splits, each: Some(each), ranked, given: Vec::new() };
     let asked =
-        RankQuestion { question, ranked, each, top, relevant: arguments.relevant, seen: observed(splits) };
+        RankingQuestion { question, ranked, each, top, relevant: arguments.relevant, seen: observed(splits) };
     let control = &context.control;
     let found = match on {
         On::Split(split) => {
             let held = observed(vec![*split]);
-            in_pool(threads, || rank_metrics(model, &asked, |range| held.entries(range), control))?
+            in_pool(threads, || ranking_metrics(model, &asked, |range| held.entries(range), control))?
         }
         On::File(source) => {
             let mut rows = Vec::new();
@@ -100,7 +101,7 @@ fn ranking(
                 Ok(())
             })?;
             let held = Entries::new(0..ids[each].dim(), rows);
-            in_pool(threads, || rank_metrics(model, &asked, |_| Ok(held.clone()), control))?
+            in_pool(threads, || ranking_metrics(model, &asked, |_| Ok(held.clone()), control))?
         }
     };
     Ok(Some(found))

@@ -5,6 +5,7 @@ mod convert;
 mod distribute;
 mod evaluate;
 mod export;
+mod flags;
 mod fold_in;
 mod given;
 mod inspect;
@@ -137,7 +138,7 @@ impl Context {
 
 /// Messages: a run must not end because nobody listens to it any more.
 fn tell(text: impl std::fmt::Display) {
-    let _ = writeln!(io::stderr().lock(), "{}", printable(&text.to_string()));
+    let _ = writeln!(io::stderr().lock(), "{}", printable(&flags::in_flags(&text.to_string())));
 }
 
 /// The last line for programs of a command that has failed.
@@ -234,7 +235,7 @@ fn explain(usage: &clap::Error) -> ExitCode {
 fn fail(error: &Error, team: Team, json: bool) -> ExitCode {
     let told = || {
         if json {
-            let line = failure(&error.to_string(), error.path(), error.line());
+            let line = failure(&flags::in_flags(&error.to_string()), error.path(), error.line());
             let _ = writeln!(io::stdout().lock(), "{line}");
         }
     };

@@ -76,7 +76,7 @@ impl Progress for Bars {
         }
         match self.bar.lock() {
             Ok(bar) if self.visible && bar.is_some() => {
-                bar.iter().for_each(|bar| bar.println(printable(message)));
+                bar.iter().for_each(|bar| bar.println(printable(&super::flags::in_flags(message))));
             }
             _ => super::tell(message),
         }

@@ -54,7 +54,7 @@ pub enum Error {
     },
     /// The memory budget does not suffice.
     #[error(
-        "--memory {} is too small: {what} needs {}",
+        "`memory` {} is too small: {what} needs {}",
         crate::units::size(*budget),
         crate::units::size(*needed)
     )]
@@ -146,7 +146,7 @@ fn place(path: &Path) -> String {
 fn explain(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-            "the disk is full (free some space, or give another place with -o or --temp-dir)".into()
+            "the disk is full (free some space, or give another place with -o or `temp_dir`)".into()
         }
         io::ErrorKind::FileTooLarge => "the file would be larger than is allowed here (see ulimit -f)".into(),
         io::ErrorKind::NotFound => "there is no such file or directory".into(),

@@ -1,8 +1,8 @@
 //! Which instructions and which widths of rows a kernel is compiled for, chosen at run time.
 //!
-//! A kernel is a [`Job`]: plain safe code, inlined into one function per instruction set, so that
-//! the compiler vectorises it for that set. What runs per entry is a [`RankJob`], written in vectors;
-//! a [`BlockJob`] is the way to it through a block.
+//! A kernel is a [`Kernel`]: plain safe code, inlined into one function per instruction set, so that
+//! the compiler vectorises it for that set. What runs per entry is a [`RowKernel`], written in vectors;
+//! a [`BlockKernel`] is the way to it through a block.
 //! The choice depends on the processor alone: on one machine the same block and the same factors
 //! always give the same bits.
 
@@ -17,7 +17,7 @@ use super::x86::{Wide4, Wide8};
 use std::marker::PhantomData;
 
 /// A kernel for one block.
-pub(super) trait Job {
+pub(super) trait Kernel {
     /// Does the work. Everything below must be `#[inline(always)]`: code that is not inlined is
     /// compiled for the oldest processor.
     fn run<M: Arithmetic>(self);
@@ -77,7 +77,7 @@ fn chosen() -> Instructions {
 }
 
 /// Runs a job with the best instructions this processor has.
-pub(super) fn run<J: Job>(job: J) {
+pub(super) fn run<J: Kernel>(job: J) {
     match chosen() {
         Instructions::Any => job.run::<Separate>(),
         // SAFETY: the processor has every feature that the function enables, as just detected.
@@ -96,7 +96,7 @@ pub(super) fn run<J: Job>(job: J) {
 /// The compiler fuses and reorders nothing by itself, so that the results are the same bits with any.
 pub fn vectorised(work: impl FnOnce()) {
     struct Work<F>(F);
-    impl<F: FnOnce()> Job for Work<F> {
+    impl<F: FnOnce()> Kernel for Work<F> {
         #[inline(always)]
         fn run<M: Arithmetic>(self) {
             (self.0)();
@@ -107,71 +107,71 @@ pub fn vectorised(work: impl FnOnce()) {
 
 #[cfg(target_arch = "aarch64")]
 mod compiled {
-    use super::{BlockJob, Job, RankJob, Width};
+    use super::{BlockKernel, Kernel, RowKernel, Width};
     use crate::arithmetic::Fused;
     use crate::vector::Vector;
 
     #[target_feature(enable = "neon")]
-    pub(super) fn with_neon<J: Job>(job: J) {
+    pub(super) fn with_neon<J: Kernel>(job: J) {
         job.run::<Fused>();
     }
 
     #[target_feature(enable = "neon")]
-    pub(super) fn block_with_neon<J: BlockJob, W: Width>(job: J, width: W) {
+    pub(super) fn block_with_neon<J: BlockKernel, W: Width>(job: J, width: W) {
         job.run::<Fused, W>(width);
     }
 
     #[target_feature(enable = "neon")]
-    pub(super) fn rank_with_neon<J: RankJob, V: Vector>(job: J) {
+    pub(super) fn rank_with_neon<J: RowKernel, V: Vector>(job: J) {
         job.run::<V>();
     }
 }
 
 #[cfg(target_arch = "x86_64")]
 mod compiled {
-    use super::{BlockJob, Job, RankJob, Width};
+    use super::{BlockKernel, Kernel, RowKernel, Width};
     use crate::arithmetic::Fused;
     use crate::vector::Vector;
 
     #[target_feature(enable = "avx2,fma")]
-    pub(super) fn with_avx2<J: Job>(job: J) {
+    pub(super) fn with_avx2<J: Kernel>(job: J) {
         job.run::<Fused>();
     }
 
     #[target_feature(enable = "avx2,fma,avx512f,avx512vl")]
-    pub(super) fn with_avx512<J: Job>(job: J) {
+    pub(super) fn with_avx512<J: Kernel>(job: J) {
         job.run::<Fused>();
     }
 
     #[target_feature(enable = "avx2,fma")]
-    pub(super) fn block_with_avx2<J: BlockJob, W: Width>(job: J, width: W) {
+    pub(super) fn block_with_avx2<J: BlockKernel, W: Width>(job: J, width: W) {
         job.run::<Fused, W>(width);
     }
 
     #[target_feature(enable = "avx2,fma,avx512f,avx512vl")]
-    pub(super) fn block_with_avx512<J: BlockJob, W: Width>(job: J, width: W) {
+    pub(super) fn block_with_avx512<J: BlockKernel, W: Width>(job: J, width: W) {
         job.run::<Fused, W>(width);
     }
 
     #[target_feature(enable = "avx2,fma")]
-    pub(super) fn rank_with_avx2<J: RankJob, V: Vector>(job: J) {
+    pub(super) fn rank_with_avx2<J: RowKernel, V: Vector>(job: J) {
         job.run::<V>();
     }
 
     #[target_feature(enable = "avx2,fma,avx512f,avx512vl")]
-    pub(super) fn rank_with_avx512<J: RankJob, V: Vector>(job: J) {
+    pub(super) fn rank_with_avx512<J: RowKernel, V: Vector>(job: J) {
         job.run::<V>();
     }
 }
 
 /// A kernel of the two last levels, which exists for several widths of their rows.
-pub(super) trait RankJob {
-    /// Does the work, with packed rows as one vector each. Everything below must be
-    /// `#[inline(always)]`, as for a [`Job`].
+pub(super) trait RowKernel {
+    /// Does the work, with padded rows as one vector each. Everything below must be
+    /// `#[inline(always)]`, as for a [`Kernel`].
     fn run<V: Vector>(self);
 }
 
-/// The widths of packed rows that there are kernels for: ranks are rounded up to them.
+/// The widths of padded rows that there are kernels for: ranks are rounded up to them.
 ///
 /// Kernels for every rank were no faster, and the compiler spent more than twice the time.
 pub(super) const WIDTHS: [usize; 6] = [4, 8, 12, 16, 24, 32];
@@ -184,10 +184,10 @@ type Two<V> = Pair<V, V>;
 /// Four of them.
 type Many<V> = Two<Two<V>>;
 
-/// Runs a job for a width of packed rows: one of [`WIDTHS`].
-pub(super) fn run_for_width<J: RankJob>(width: usize, job: J) {
+/// Runs a job for a width of padded rows: one of [`WIDTHS`].
+pub(super) fn run_for_width<J: RowKernel>(width: usize, job: J) {
     match chosen() {
-        Instructions::Any => unreachable!("without vectors no rows are padded"),
+        Instructions::Any => unreachable!("without vectors no rows are matrices"),
         #[cfg(target_arch = "x86_64")]
         // SAFETY: the processor has every feature that the functions enable, as just detected.
         Instructions::Avx2 => unsafe {
@@ -228,22 +228,22 @@ pub(super) fn run_for_width<J: RankJob>(width: usize, job: J) {
     }
 }
 
-/// A kernel for one block, which leaves the two last levels to a [`RankJob`].
-pub(super) trait BlockJob {
-    /// Does the work; as for a [`Job`].
+/// A kernel for one block, which leaves the two last levels to a [`RowKernel`].
+pub(super) trait BlockKernel {
+    /// Does the work; as for a [`Kernel`].
     fn run<M: Arithmetic, W: Width>(self, width: W);
 }
 
 /// How the kernel of the two last levels is reached.
 pub(super) trait Width: Copy {
     /// Runs it.
-    fn run<J: RankJob>(self, job: J);
+    fn run<J: RowKernel>(self, job: J);
 }
 
 /// Looked up for every slice: little where rows are long.
 impl Width for usize {
     #[inline(always)]
-    fn run<J: RankJob>(self, job: J) {
+    fn run<J: RowKernel>(self, job: J) {
         run_for_width(self, job);
     }
 }
@@ -262,15 +262,15 @@ impl<V> Copy for Known<V> {}
 
 impl<V: Vector> Width for Known<V> {
     #[inline(always)]
-    fn run<J: RankJob>(self, job: J) {
+    fn run<J: RowKernel>(self, job: J) {
         job.run::<V>();
     }
 }
 
-/// Runs a job for a block whose packed rows have this width. Rows of four numbers have code of their
+/// Runs a job for a block whose padded rows have this width. Rows of four numbers have code of their
 /// own: a slice of ratings has a hundred entries or so, and looking the kernel up costs as much as five
 /// such entries.
-pub(super) fn run_block<J: BlockJob>(width: usize, job: J) {
+pub(super) fn run_block<J: BlockKernel>(width: usize, job: J) {
     match chosen() {
         Instructions::Any => job.run::<Separate, _>(width),
         #[cfg(target_arch = "x86_64")]

@@ -6,14 +6,14 @@
 //! children, their sum goes back once per node.
 
 use super::arithmetic::{Arithmetic, axpy, back, contract, dot};
-use super::dispatch::{self, BlockJob, Width};
+use super::dispatch::{self, BlockKernel, Width};
 use super::factors::FactorsView;
 use super::gradient_inner::GradientInner;
-use super::inner::{Padded, PerFibre};
-use super::packed::Packed;
-use super::rows::{RowAdder, Rows, packed_rows};
+use super::inner::{PaddedMatrix, PerFibre};
+use super::padded_rows::PaddedFactors;
+use super::rows::{RowAdder, Rows, padded_rows_of};
 use super::sums::{GradientSums, Number};
-use super::walk::{Pass, walk};
+use super::walk::{Visitor, walk};
 use super::workspace::{Decoded, Stack, Workspace};
 use crate::block::BlockView;
 use std::marker::PhantomData;
@@ -29,22 +29,22 @@ use std::ops::Range;
 /// Where block, factors and sums differ in shape, or a slice is outside the range of the sums.
 pub fn gradient(
     block: &BlockView<'_>,
-    packed: &Packed<'_>,
+    padded: &PaddedFactors<'_>,
     sums: &mut GradientSums,
     workspace: &mut Workspace,
 ) {
-    let factors = packed.factors();
+    let factors = padded.factors();
     let ranks = factors.ranks();
     assert_eq!(block.order, ranks.len(), "block and factors have the same order");
     assert!(sums.rows.iter().map(|rows| rows.rank).eq(ranks.iter().copied()), "sums fit factors");
     for level in 1..ranks.len() {
         assert_eq!(sums.range(level), 0..factors.dim(level), "sums fit factors");
     }
-    if packed.width() > 0 {
-        // The kernels add to the rows of the two last levels at the offsets of packed rows.
-        assert_eq!(packed.stride(), packed.width(), "a point without a direction");
+    if padded.width() > 0 {
+        // The kernels add to the rows of the two last levels at the offsets of padded rows.
+        assert_eq!(padded.stride(), padded.width(), "a point without a direction");
         let mut strides = sums.rows[ranks.len() - 2..].iter().map(|rows| rows.stride);
-        assert!(strides.all(|stride| stride == packed.width()), "sums have the stride of packed rows");
+        assert!(strides.all(|stride| stride == padded.width()), "sums have the stride of padded rows");
     }
     let slices = sums.range(0);
     for node in 0..block.ids[0].len() {
@@ -54,29 +54,29 @@ pub fn gradient(
     }
     workspace.contracted.resize(ranks, 1);
     workspace.adjoint.resize(ranks, 1);
-    workspace.decoded.prepare(block, packed);
+    workspace.decoded.prepare(block, padded);
     sums.entries += block.entries as u64;
-    dispatch::run_block(packed.width(), Task { block, packed, sums, workspace });
+    dispatch::run_block(padded.width(), Task { block, padded, sums, workspace });
 }
 
 /// All that the kernel works on.
 struct Task<'t> {
     block: &'t BlockView<'t>,
-    packed: &'t Packed<'t>,
+    padded: &'t PaddedFactors<'t>,
     sums: &'t mut GradientSums,
     workspace: &'t mut Workspace,
 }
 
-impl BlockJob for Task<'_> {
+impl BlockKernel for Task<'_> {
     #[inline(always)]
     fn run<M: Arithmetic, W: Width>(self, width: W) {
-        let Task { block, packed, sums, workspace } = self;
-        let Workspace { contracted, adjoint, decoded, padded, fibres, .. } = workspace;
-        let factors = packed.factors();
+        let Task { block, padded, sums, workspace } = self;
+        let Workspace { contracted, adjoint, decoded, matrices, fibres, .. } = workspace;
+        let factors = padded.factors();
         let nodes = Nodes::<M> { factors, sums, contracted, adjoint, arithmetic: PhantomData };
-        if packed.width() > 0 {
-            let rows = packed_rows(packed);
-            walk(block, block.order - 2, &mut Inner { block, width, rows, nodes, decoded, padded, fibres });
+        if padded.width() > 0 {
+            let rows = padded_rows_of(padded);
+            walk(block, block.order - 2, &mut Inner { block, width, rows, nodes, decoded, matrices, fibres });
         } else {
             walk(block, block.order - 1, &mut AnyRank { block, nodes });
         }
@@ -117,7 +117,7 @@ struct Inner<'t, M, W> {
     rows: [Rows<'t>; 2],
     nodes: Nodes<'t, M>,
     decoded: &'t mut Decoded,
-    padded: &'t mut [Padded; 3],
+    matrices: &'t mut [PaddedMatrix; 3],
     fibres: &'t mut [PerFibre; 2],
 }
 
@@ -134,7 +134,7 @@ impl<M: Arithmetic, W: Width> Inner<'_, M, W> {
             contracted: contracted.get(factors.core(), first),
             ranks: [ranks[first], ranks[first + 1]],
             rows: self.rows,
-            padded: self.padded,
+            matrices: self.matrices,
             fibres: self.fibres,
             d1: RowAdder::new(&mut sums1[first]),
             d2: RowAdder::new(&mut sums2[0]),
@@ -144,7 +144,7 @@ impl<M: Arithmetic, W: Width> Inner<'_, M, W> {
     }
 }
 
-impl<M: Arithmetic, W: Width> Pass for Inner<'_, M, W> {
+impl<M: Arithmetic, W: Width> Visitor for Inner<'_, M, W> {
     #[inline(always)]
     fn open(&mut self, level: usize, index: usize) {
         self.nodes.open(level, index);
@@ -171,7 +171,7 @@ struct AnyRank<'t, M> {
     nodes: Nodes<'t, M>,
 }
 
-impl<M: Arithmetic> Pass for AnyRank<'_, M> {
+impl<M: Arithmetic> Visitor for AnyRank<'_, M> {
     #[inline(always)]
     fn open(&mut self, level: usize, index: usize) {
         self.nodes.open(level, index);

@@ -10,9 +10,9 @@
 
 #![allow(unsafe_code)]
 
-use super::dispatch::RankJob;
+use super::dispatch::RowKernel;
 use super::inner::{
-    Columns, FIBRES, Left, Padded, Parts, PerFibre, TOGETHER, combine_four, counted, forward, four_from,
+    Columns, FIBRES, Fours, Left, PaddedMatrix, PerFibre, TOGETHER, combine_four, counted, forward, four_from,
 };
 use super::rows::{RowAdder, Rows};
 use super::sums::Number;
@@ -26,7 +26,7 @@ pub(super) struct GradientInner<'b, N> {
     pub(super) contracted: &'b [f64],
     pub(super) ranks: [usize; 2],
     pub(super) rows: [Rows<'b>; 2],
-    pub(super) padded: &'b mut [Padded; 3],
+    pub(super) matrices: &'b mut [PaddedMatrix; 3],
     pub(super) fibres: &'b mut [PerFibre; 2],
     pub(super) d1: RowAdder<'b, N>,
     pub(super) d2: RowAdder<'b, N>,
@@ -36,15 +36,15 @@ pub(super) struct GradientInner<'b, N> {
     pub(super) errors: [&'b mut f64; 2],
 }
 
-impl<N: Number> RankJob for GradientInner<'_, N> {
+impl<N: Number> RowKernel for GradientInner<'_, N> {
     #[inline(always)]
     fn run<V: Vector>(self) {
-        let [matrix, transposed, outer] = self.padded;
+        let [matrix, transposed, outer] = self.matrices;
         matrix.set_rows::<V>(self.contracted, self.ranks);
         transposed.set_columns::<V>(self.contracted, self.ranks);
         outer.clear::<V>(counted::<V>(self.ranks[0]));
         let [products, sums] = self.fibres;
-        let mut pass = Pass::<V, N> {
+        let mut pass = NodeSums::<V, N> {
             matrix,
             transposed,
             ranks: self.ranks.map(counted::<V>),
@@ -73,11 +73,11 @@ impl<N: Number> RankJob for GradientInner<'_, N> {
     }
 }
 
-struct Pass<'b, V: Vector, N> {
+struct NodeSums<'b, V: Vector, N> {
     /// The contracted core C: numbers of the last level side by side.
-    matrix: &'b Padded,
+    matrix: &'b PaddedMatrix,
     /// Numbers of the level before side by side.
-    transposed: &'b Padded,
+    transposed: &'b PaddedMatrix,
     ranks: [usize; 2],
     rows1: Rows<'b>,
     rows2: Rows<'b>,
@@ -88,16 +88,16 @@ struct Pass<'b, V: Vector, N> {
     /// The sum of e v of each fibre.
     sums: &'b mut PerFibre,
     /// The sum of e u v^T.
-    outer: &'b mut Padded,
+    outer: &'b mut PaddedMatrix,
     /// The sums of e^2 and of |e|, each in four parts.
     squares: V::Four,
     absolute: V::Four,
 }
 
-// SAFETY, for all blocks below: columns, rows and sums belong to the same block and the same packed
+// SAFETY, for all blocks below: columns, rows and sums belong to the same block and the same padded
 // factors (`gradient` puts them together), so offsets are those of rows; rows are as wide as V, and
 // the rows of padded matrices at least that.
-impl<V: Vector, N: Number> Pass<'_, V, N> {
+impl<V: Vector, N: Number> NodeSums<'_, V, N> {
     /// Entries that share nothing: both products with C per entry.
     #[inline(always)]
     fn flat(&mut self, columns: &Columns<'_>) {
@@ -190,7 +190,7 @@ impl<V: Vector, N: Number> Pass<'_, V, N> {
         // SAFETY: see above.
         let (cu, row) = unsafe {
             let product = self.products.at(fibre);
-            (Parts::<V>::load(product), N::row(V::load(product)))
+            (Fours::<V>::load(product), N::row(V::load(product)))
         };
         // The sum of e v, in two parts.
         let mut ev = [V::splat(0.0); 2];
@@ -212,7 +212,7 @@ impl<V: Vector, N: Number> Pass<'_, V, N> {
         columns: &Columns<'_>,
         start: usize,
         left: Left<V::Four>,
-        cu: &Parts<V>,
+        cu: &Fours<V>,
         row: N::Row<V>,
         ev: &mut [V; 2],
     ) {

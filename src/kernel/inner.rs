@@ -14,17 +14,17 @@ pub(super) const TOGETHER: usize = 4;
 /// A matrix of at most [`MAX_RANK`] rows, padded with zeros to whole vectors.
 #[derive(Debug)]
 #[repr(align(64))]
-pub(super) struct Padded(pub(super) [[f64; MAX_RANK]; MAX_RANK]);
+pub(super) struct PaddedMatrix(pub(super) [[f64; MAX_RANK]; MAX_RANK]);
 
-impl Default for Padded {
+impl Default for PaddedMatrix {
     fn default() -> Self {
-        Padded([[0.0; MAX_RANK]; MAX_RANK])
+        PaddedMatrix([[0.0; MAX_RANK]; MAX_RANK])
     }
 }
 
 // What lies behind the rows that the matrix has, and behind the width of V, is never read, so it is not
 // cleared: that took longer than the first dozen entries.
-impl Padded {
+impl PaddedMatrix {
     /// Takes over a row-major matrix.
     #[inline(always)]
     pub(super) fn set_rows<V: Vector>(&mut self, dense: &[f64], [rows, columns]: [usize; 2]) {
@@ -127,7 +127,7 @@ impl PerFibre {
 /// Every x has `rank` numbers, at most [`MAX_RANK`].
 #[inline(always)]
 pub(super) unsafe fn combine<V: Vector, const N: usize>(
-    c: &Padded,
+    c: &PaddedMatrix,
     rank: usize,
     x: [*const f64; N],
 ) -> [V; N] {
@@ -152,7 +152,7 @@ pub(super) unsafe fn combine<V: Vector, const N: usize>(
 ///
 /// As [`combine`].
 #[inline(always)]
-pub(super) unsafe fn combine_four<V: Vector>(c: &Padded, rank: usize, x: [*const f64; 4]) -> [V; 4] {
+pub(super) unsafe fn combine_four<V: Vector>(c: &PaddedMatrix, rank: usize, x: [*const f64; 4]) -> [V; 4] {
     // SAFETY: as the caller promises.
     unsafe {
         if 4 * V::REGISTERS <= V::HELD {
@@ -170,9 +170,9 @@ pub(super) unsafe fn combine_four<V: Vector>(c: &Padded, rank: usize, x: [*const
 }
 
 /// A row as fours, for dot products with rows in memory.
-pub(super) struct Parts<V: Vector>([V::Four; MAX_RANK / 4]);
+pub(super) struct Fours<V: Vector>([V::Four; MAX_RANK / 4]);
 
-impl<V: Vector> Parts<V> {
+impl<V: Vector> Fours<V> {
     /// The row at `from`.
     ///
     /// # Safety
@@ -185,7 +185,7 @@ impl<V: Vector> Parts<V> {
             // SAFETY: as the caller promises.
             parts[part] = unsafe { V::Four::load(from.add(4 * part)) };
         }
-        Parts(parts)
+        Fours(parts)
     }
 
     /// The products with the row at `row`, added up to four numbers. (By fours even where the
@@ -330,7 +330,7 @@ impl<'b> Columns<'b> {
 /// The columns were decoded for these rows, which have `rank` numbers.
 #[inline(always)]
 pub(super) unsafe fn forward<V: Vector>(
-    matrix: &Padded,
+    matrix: &PaddedMatrix,
     rows1: Rows<'_>,
     rank: usize,
     columns: &Columns<'_>,

@@ -13,7 +13,7 @@
 //! with the residual e = X - y. Each has a twin in [`naive`] that is the formula, term by term. The
 //! fast ones contract the core level by level along the block's tree (`walk`), so that what entries
 //! share is computed once; the two last levels, where nearly all time goes, have kernels for ranks up
-//! to 32 (`inner`, `gradient_inner`, `step_inner`), which read [`Packed`] rows (`packed`, `rows`), are
+//! to 32 (`inner`, `gradient_inner`, `step_inner`), which read [`PaddedFactors`] rows (`padded`, `rows`), are
 //! written in vectors (`vector`, `x86`, `neon`) and chosen by the processor's instructions (`dispatch`).
 //!
 //! A block's sums depend on the block, the factors and the sums before it, never on threads or on
@@ -29,7 +29,7 @@ mod inner;
 pub mod naive;
 #[cfg(target_arch = "aarch64")]
 mod neon;
-mod packed;
+mod padded_rows;
 mod polynomial;
 mod residual;
 mod rows;
@@ -52,7 +52,7 @@ pub use block::{BlockFlaw, BlockView, Ids, MAX_BLOCK_ENTRIES, Values};
 pub use dispatch::vectorised;
 pub use factors::FactorsView;
 pub use gradient::gradient;
-pub use packed::{Packed, Packing};
+pub use padded_rows::{PaddedFactors, PaddingBuffer};
 pub use polynomial::{LinePolynomial, line_polynomial};
 pub use residual::{Unseen, for_each_prediction, residual, residual_of_seen};
 pub use step::step;

@@ -5,9 +5,9 @@
 //! C_l^(k), C_{l+1}^(k) = u^T C_l^(k) + xi^T C_l^(k-1).
 
 use super::arithmetic::{Arithmetic, contract, contract_add, dot};
-use super::dispatch::{self, Job};
+use super::dispatch::{self, Kernel};
 use super::factors::FactorsView;
-use super::walk::{Pass, walk};
+use super::walk::{Visitor, walk};
 use super::workspace::{Stack, Workspace};
 use crate::MAX_ORDER;
 use crate::block::BlockView;
@@ -110,20 +110,20 @@ struct Task<'t> {
     coefficients: &'t mut Stack,
 }
 
-impl Job for Task<'_> {
+impl Kernel for Task<'_> {
     #[inline(always)]
     fn run<M: Arithmetic>(self) {
         let depth = self.block.order - 1;
-        walk(self.block, depth, &mut Line::<M> { task: self, arithmetic: PhantomData });
+        walk(self.block, depth, &mut CacheLine::<M> { task: self, arithmetic: PhantomData });
     }
 }
 
-struct Line<'t, M> {
+struct CacheLine<'t, M> {
     task: Task<'t>,
     arithmetic: PhantomData<M>,
 }
 
-impl<M: Arithmetic> Pass for Line<'_, M> {
+impl<M: Arithmetic> Visitor for CacheLine<'_, M> {
     #[inline(always)]
     fn open(&mut self, level: usize, index: usize) {
         let Task { point, direction, coefficients, .. } = &mut self.task;

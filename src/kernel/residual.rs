@@ -3,16 +3,16 @@
 #![allow(unsafe_code)]
 
 use super::arithmetic::{Arithmetic, contract, dot};
-use super::dispatch::{self, BlockJob, Job, RankJob, Width};
+use super::dispatch::{self, BlockKernel, Kernel, RowKernel, Width};
 use super::factors::FactorsView;
 use super::inner::{
-    Columns, FIBRES, Left, Padded, Parts, PerFibre, TOGETHER, combine_four, counted, forward, four_from,
+    Columns, FIBRES, Fours, Left, PaddedMatrix, PerFibre, TOGETHER, combine_four, counted, forward, four_from,
 };
-use super::packed::Packed;
-use super::rows::{Rows, packed_rows};
+use super::padded_rows::PaddedFactors;
+use super::rows::{Rows, padded_rows_of};
 use super::sums::ResidualSums;
 use super::vector::{Four, Vector, dots};
-use super::walk::{Pass, walk};
+use super::walk::{Visitor, walk};
 use super::workspace::{Stack, Workspace};
 use crate::MAX_ORDER;
 use crate::block::BlockView;
@@ -31,21 +31,21 @@ pub type Unseen<'a> = [Option<&'a [bool]>; MAX_ORDER];
 /// Where block and factors differ in order.
 pub fn residual(
     block: &BlockView<'_>,
-    packed: &Packed<'_>,
+    padded: &PaddedFactors<'_>,
     sums: &mut ResidualSums,
     workspace: &mut Workspace,
 ) {
-    let factors = packed.factors();
+    let factors = padded.factors();
     assert_eq!(block.order, factors.order(), "block and factors have the same order");
-    if packed.width() == 0 {
+    if padded.width() == 0 {
         return for_each_prediction(block, factors, workspace, |_, value, weight, prediction| {
             sums.add_entry(prediction - value, weight);
         });
     }
     workspace.contracted.resize(factors.ranks(), 1);
-    assert_eq!(packed.stride(), packed.width(), "a point without a direction");
-    workspace.decoded.prepare(block, packed);
-    dispatch::run_block(packed.width(), Fast { block, packed, sums, workspace });
+    assert_eq!(padded.stride(), padded.width(), "a point without a direction");
+    workspace.decoded.prepare(block, padded);
+    dispatch::run_block(padded.width(), Fast { block, padded, sums, workspace });
 }
 
 /// [`residual`] of the entries whose indices the model has seen; the others are only counted.
@@ -107,22 +107,22 @@ struct Each<'t, F> {
     contracted: &'t mut Stack,
 }
 
-impl<F: FnMut(&[u32], f64, f64, f64)> Job for Each<'_, F> {
+impl<F: FnMut(&[u32], f64, f64, f64)> Kernel for Each<'_, F> {
     #[inline(always)]
     fn run<M: Arithmetic>(self) {
         let depth = self.block.order - 1;
         let indices = [0; MAX_ORDER];
-        walk(self.block, depth, &mut EachPass::<F, M> { job: self, indices, arithmetic: PhantomData });
+        walk(self.block, depth, &mut EachVisitor::<F, M> { job: self, indices, arithmetic: PhantomData });
     }
 }
 
-struct EachPass<'t, F, M> {
+struct EachVisitor<'t, F, M> {
     job: Each<'t, F>,
     indices: [u32; MAX_ORDER],
     arithmetic: PhantomData<M>,
 }
 
-impl<F: FnMut(&[u32], f64, f64, f64), M: Arithmetic> Pass for EachPass<'_, F, M> {
+impl<F: FnMut(&[u32], f64, f64, f64), M: Arithmetic> Visitor for EachVisitor<'_, F, M> {
     #[inline(always)]
     fn open(&mut self, level: usize, index: usize) {
         self.indices[level] = index as u32;
@@ -151,47 +151,47 @@ impl<F: FnMut(&[u32], f64, f64, f64), M: Arithmetic> Pass for EachPass<'_, F, M>
 /// What [`residual`] works on where the ranks have kernels of their own.
 struct Fast<'t> {
     block: &'t BlockView<'t>,
-    packed: &'t Packed<'t>,
+    padded: &'t PaddedFactors<'t>,
     sums: &'t mut ResidualSums,
     workspace: &'t mut Workspace,
 }
 
-impl BlockJob for Fast<'_> {
+impl BlockKernel for Fast<'_> {
     #[inline(always)]
     fn run<M: Arithmetic, W: Width>(self, width: W) {
-        let (block, rows) = (self.block, packed_rows(self.packed));
-        let mut pass = FastPass { rows, task: self, width, arithmetic: PhantomData::<M> };
+        let (block, rows) = (self.block, padded_rows_of(self.padded));
+        let mut pass = FastVisitor { rows, task: self, width, arithmetic: PhantomData::<M> };
         walk(block, block.order - 2, &mut pass);
     }
 }
 
-struct FastPass<'t, M, W> {
+struct FastVisitor<'t, M, W> {
     task: Fast<'t>,
     width: W,
     rows: [Rows<'t>; 2],
     arithmetic: PhantomData<M>,
 }
 
-impl<M: Arithmetic, W: Width> Pass for FastPass<'_, M, W> {
+impl<M: Arithmetic, W: Width> Visitor for FastVisitor<'_, M, W> {
     #[inline(always)]
     fn open(&mut self, level: usize, index: usize) {
-        let factors = self.task.packed.factors();
+        let factors = self.task.padded.factors();
         let (above, below) = self.task.workspace.contracted.pair(factors.core(), level);
         contract::<M>(factors.row(level, index), above, below);
     }
 
     #[inline(always)]
     fn run(&mut self, nodes: Range<usize>) {
-        let Fast { block, packed, sums, workspace } = &mut self.task;
-        let Workspace { contracted, decoded, padded, fibres, .. } = &mut **workspace;
-        let (factors, first) = (packed.factors(), block.order - 2);
+        let Fast { block, padded, sums, workspace } = &mut self.task;
+        let Workspace { contracted, decoded, matrices, fibres, .. } = &mut **workspace;
+        let (factors, first) = (padded.factors(), block.order - 2);
         let ranks = [factors.ranks()[first], factors.ranks()[first + 1]];
         let job = ResidualInner {
             columns: decoded.decode(block, nodes),
             contracted: contracted.get(factors.core(), first),
             ranks,
             rows: self.rows,
-            matrix: &mut padded[0],
+            matrix: &mut matrices[0],
             products: &mut fibres[0],
             sums,
         };
@@ -208,12 +208,12 @@ struct ResidualInner<'b> {
     contracted: &'b [f64],
     ranks: [usize; 2],
     rows: [Rows<'b>; 2],
-    matrix: &'b mut Padded,
+    matrix: &'b mut PaddedMatrix,
     products: &'b mut PerFibre,
     sums: &'b mut ResidualSums,
 }
 
-impl RankJob for ResidualInner<'_> {
+impl RowKernel for ResidualInner<'_> {
     #[inline(always)]
     fn run<V: Vector>(self) {
         let ResidualInner { columns, contracted, ranks, rows: [rows1, rows2], matrix, .. } = self;
@@ -223,7 +223,7 @@ impl RankJob for ResidualInner<'_> {
             Errors::<V> { squares: V::Four::splat(0.0), absolute: V::Four::splat(0.0), columns, rows2 };
         let columns = &errors.columns;
         let entries = columns.entries;
-        // SAFETY, for all blocks below: columns and rows belong to the same block and the same packed
+        // SAFETY, for all blocks below: columns and rows belong to the same block and the same padded
         // factors, so offsets are those of rows; rows are as wide as V.
         if let Some(ends) = columns.ends {
             let mut from = 0;
@@ -237,7 +237,7 @@ impl RankJob for ResidualInner<'_> {
                 for (fibre, &end) in ends.iter().enumerate() {
                     let end = usize::from(end) - errors.columns.start;
                     // SAFETY: see above.
-                    let product = unsafe { Parts::<V>::load(self.products.at(fibre)) };
+                    let product = unsafe { Fours::<V>::load(self.products.at(fibre)) };
                     // The last four may reach into the next fibre, and have no weight then.
                     let mut left = Left::new(end - from);
                     for start in (from..end).step_by(TOGETHER) {

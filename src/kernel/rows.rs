@@ -1,9 +1,9 @@
-//! Packed rows of a level, read and added to at offsets that were checked when they were decoded.
+//! PaddedFactors rows of a level, read and added to at offsets that were checked when they were decoded.
 
 #![allow(unsafe_code)]
 
 use super::inner::TOGETHER;
-use super::packed::Packed;
+use super::padded_rows::PaddedFactors;
 use super::sums::{Number, RowSums};
 use super::vector::Vector;
 use std::marker::PhantomData;
@@ -21,7 +21,7 @@ const LINE: usize = 64;
 /// How many lines of a row are asked for at most; the processor goes on by itself.
 const MOST_LINES: usize = 4;
 
-/// The packed rows of a level.
+/// The padded rows of a level.
 #[derive(Clone, Copy)]
 pub(super) struct Rows<'b> {
     numbers: &'b [f64],
@@ -30,10 +30,10 @@ pub(super) struct Rows<'b> {
 }
 
 /// The rows of the two last levels.
-pub(super) fn packed_rows<'b>(packed: &Packed<'b>) -> [Rows<'b>; 2] {
-    packed.levels().map(|numbers| Rows {
+pub(super) fn padded_rows_of<'b>(padded: &PaddedFactors<'b>) -> [Rows<'b>; 2] {
+    padded.levels().map(|numbers| Rows {
         numbers,
-        ahead: if size_of_val(numbers) < FAR { 0 } else { packed.stride() * size_of::<f64>() },
+        ahead: if size_of_val(numbers) < FAR { 0 } else { padded.stride() * size_of::<f64>() },
     })
 }
 
@@ -42,7 +42,7 @@ impl Rows<'_> {
     ///
     /// # Safety
     ///
-    /// The offset was decoded for this level of the packed factors that these rows are of.
+    /// The offset was decoded for this level of the padded factors that these rows are of.
     #[inline(always)]
     pub(super) unsafe fn at(&self, offset: u32) -> *const f64 {
         debug_assert!((offset as usize) < self.numbers.len());
@@ -87,7 +87,7 @@ pub(super) struct RowAdder<'b, N> {
 }
 
 impl<'b, N: Number> RowAdder<'b, N> {
-    /// To add to the packed sums of a level.
+    /// To add to the padded sums of a level.
     pub(super) fn new(sums: &'b mut RowSums) -> Self {
         let (first, stride) = (sums.first, sums.stride);
         let numbers = sums.numbers_mut::<N>();

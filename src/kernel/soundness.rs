@@ -23,15 +23,15 @@ fn rows(rank: usize) -> Vec<f64> {
 
 #[test]
 fn sums_whose_rows_lie_otherwise_than_packed_rows_are_refused() {
-    // With a dimension beyond u32 the sums have no packed rows: three numbers from row to row, not four.
+    // With a dimension beyond u32 the sums have no padded rows: three numbers from row to row, not four.
     let (u, core) = (rows(3), vec![0.1; 9]);
     let factors = FactorsView::new(&[3, 3], &[&u, &u], &core);
-    let mut packing = Packing::new();
-    let packed = packing.point(factors);
+    let mut packing = PaddingBuffer::new();
+    let padded = packing.point(factors);
     for precision in [Precision::Mixed, Precision::F64] {
         let mut sums = GradientSums::new(&[1 << 30, 10], &[3, 3], 0..10, precision);
-        let said = panics(|| gradient(&block(), &packed, &mut sums, &mut Workspace::new()));
-        assert!(said.contains("stride of packed rows"), "{said}");
+        let said = panics(|| gradient(&block(), &padded, &mut sums, &mut Workspace::new()));
+        assert!(said.contains("stride of padded rows"), "{said}");
     }
 }
 
@@ -52,7 +52,7 @@ fn a_core_whose_size_wraps_around_is_refused() {
 fn points_and_lines_are_not_taken_for_each_other() {
     let (u, core) = (rows(3), vec![0.1; 9]);
     let factors = FactorsView::new(&[3, 3], &[&u, &u], &core);
-    let (mut one, mut two) = (Packing::new(), Packing::new());
+    let (mut one, mut two) = (PaddingBuffer::new(), PaddingBuffer::new());
     let (point, line) = (one.point(factors), two.line(factors, factors));
     let mut workspace = Workspace::new();
     let mut sums = GradientSums::new(&[10, 10], &[3, 3], 0..10, Precision::F64);
@@ -75,10 +75,10 @@ fn a_workspace_that_saw_a_panic_or_larger_factors_can_be_used_again() {
     let far = BlockView::new(&far, &[&[2, 3]], Values::F32(&[1.0, 2.0, 3.0]), None).unwrap();
     let run = |rank: usize, block: &BlockView<'_>, workspace: &mut Workspace| {
         let (u, core) = (rows(rank), vec![0.1; rank * rank]);
-        let mut packing = Packing::new();
-        let packed = packing.point(FactorsView::new(&[rank, rank], &[&u, &u], &core));
+        let mut packing = PaddingBuffer::new();
+        let padded = packing.point(FactorsView::new(&[rank, rank], &[&u, &u], &core));
         let mut sums = GradientSums::new(&[10, 10], &[rank, rank], 0..10, Precision::F64);
-        gradient(block, &packed, &mut sums, workspace);
+        gradient(block, &padded, &mut sums, workspace);
         sums.squares()
     };
     let fresh = |rank: usize| run(rank, &block(), &mut Workspace::new()).to_bits();

@@ -5,14 +5,14 @@
 //! An entry's prediction is C_D, its linearised change L = dC_D.
 
 use super::arithmetic::{Arithmetic, contract, contract_add, dot};
-use super::dispatch::{self, BlockJob, Width};
+use super::dispatch::{self, BlockKernel, Width};
 use super::factors::FactorsView;
-use super::inner::{Padded, PerFibre};
-use super::packed::Packed;
-use super::rows::{Rows, packed_rows};
+use super::inner::{PaddedMatrix, PerFibre};
+use super::padded_rows::PaddedFactors;
+use super::rows::{Rows, padded_rows_of};
 use super::step_inner::StepInner;
 use super::sums::StepSums;
-use super::walk::{Pass, walk};
+use super::walk::{Visitor, walk};
 use super::workspace::{Decoded, Stack, Workspace};
 use crate::block::BlockView;
 use std::marker::PhantomData;
@@ -26,8 +26,8 @@ use std::ops::Range;
 ///
 /// # Panics
 ///
-/// Where block and factors differ in order, or no direction was packed with the point.
-pub fn step(block: &BlockView<'_>, line: &Packed<'_>, sums: &mut StepSums, workspace: &mut Workspace) {
+/// Where block and factors differ in order, or no direction was padded with the point.
+pub fn step(block: &BlockView<'_>, line: &PaddedFactors<'_>, sums: &mut StepSums, workspace: &mut Workspace) {
     let ranks = line.factors().ranks();
     assert_eq!(block.order, ranks.len(), "block and factors have the same order");
     // The kernels read a row's change behind the row.
@@ -42,21 +42,21 @@ pub fn step(block: &BlockView<'_>, line: &Packed<'_>, sums: &mut StepSums, works
 /// All that the kernel works on.
 struct Task<'t> {
     block: &'t BlockView<'t>,
-    line: &'t Packed<'t>,
+    line: &'t PaddedFactors<'t>,
     sums: &'t mut StepSums,
     workspace: &'t mut Workspace,
 }
 
-impl BlockJob for Task<'_> {
+impl BlockKernel for Task<'_> {
     #[inline(always)]
     fn run<M: Arithmetic, W: Width>(self, width: W) {
         let Task { block, line, sums, workspace } = self;
-        let Workspace { contracted, changed, decoded, padded, fibres, .. } = workspace;
+        let Workspace { contracted, changed, decoded, matrices, fibres, .. } = workspace;
         let (point, direction) = (line.factors(), line.direction());
         let nodes = Nodes::<M> { point, direction, contracted, changed, arithmetic: PhantomData };
         if line.width() > 0 {
-            let rows = packed_rows(line);
-            let mut pass = Inner { block, width, rows, nodes, sums, decoded, padded, fibres };
+            let rows = padded_rows_of(line);
+            let mut pass = Inner { block, width, rows, nodes, sums, decoded, matrices, fibres };
             walk(block, block.order - 2, &mut pass);
         } else {
             walk(block, block.order - 1, &mut AnyRank { block, nodes, sums });
@@ -93,11 +93,11 @@ struct Inner<'t, M, W> {
     nodes: Nodes<'t, M>,
     sums: &'t mut StepSums,
     decoded: &'t mut Decoded,
-    padded: &'t mut [Padded; 3],
+    matrices: &'t mut [PaddedMatrix; 3],
     fibres: &'t mut [PerFibre; 2],
 }
 
-impl<M: Arithmetic, W: Width> Pass for Inner<'_, M, W> {
+impl<M: Arithmetic, W: Width> Visitor for Inner<'_, M, W> {
     #[inline(always)]
     fn open(&mut self, level: usize, index: usize) {
         self.nodes.open(level, index);
@@ -114,7 +114,7 @@ impl<M: Arithmetic, W: Width> Pass for Inner<'_, M, W> {
             changed: changed.get(direction.core(), first),
             ranks: [ranks[first], ranks[first + 1]],
             rows: self.rows,
-            padded: self.padded,
+            matrices: self.matrices,
             fibres: self.fibres,
             sums: self.sums,
         });
@@ -131,7 +131,7 @@ struct AnyRank<'t, M> {
     sums: &'t mut StepSums,
 }
 
-impl<M: Arithmetic> Pass for AnyRank<'_, M> {
+impl<M: Arithmetic> Visitor for AnyRank<'_, M> {
     #[inline(always)]
     fn open(&mut self, level: usize, index: usize) {
         self.nodes.open(level, index);

@@ -6,8 +6,8 @@
 
 #![allow(unsafe_code)]
 
-use super::dispatch::RankJob;
-use super::inner::{Columns, FIBRES, Left, Padded, Parts, PerFibre, TOGETHER, counted, four_from};
+use super::dispatch::RowKernel;
+use super::inner::{Columns, FIBRES, Fours, Left, PaddedMatrix, PerFibre, TOGETHER, counted, four_from};
 use super::rows::Rows;
 use super::sums::StepSums;
 use super::vector::{Four, Vector, dots};
@@ -22,19 +22,19 @@ pub(super) struct StepInner<'b> {
     pub(super) ranks: [usize; 2],
     /// Rows with their changes.
     pub(super) rows: [Rows<'b>; 2],
-    pub(super) padded: &'b mut [Padded; 3],
+    pub(super) matrices: &'b mut [PaddedMatrix; 3],
     pub(super) fibres: &'b mut [PerFibre; 2],
     pub(super) sums: &'b mut StepSums,
 }
 
-impl RankJob for StepInner<'_> {
+impl RowKernel for StepInner<'_> {
     #[inline(always)]
     fn run<V: Vector>(self) {
-        let [matrix, changed, _] = self.padded;
+        let [matrix, changed, _] = self.matrices;
         matrix.set_rows::<V>(self.contracted, self.ranks);
         changed.set_rows::<V>(self.changed, self.ranks);
         let zero = V::Four::splat(0.0);
-        let mut line = Line::<V> {
+        let mut line = CacheLine::<V> {
             matrix,
             changed,
             rank: self.ranks[0],
@@ -53,11 +53,11 @@ impl RankJob for StepInner<'_> {
     }
 }
 
-struct Line<'b, V: Vector> {
+struct CacheLine<'b, V: Vector> {
     /// The rows of C.
-    matrix: &'b Padded,
+    matrix: &'b PaddedMatrix,
     /// The rows of dC.
-    changed: &'b Padded,
+    changed: &'b PaddedMatrix,
     /// r_1.
     rank: usize,
     rows: [Rows<'b>; 2],
@@ -67,10 +67,10 @@ struct Line<'b, V: Vector> {
     squares: V::Four,
 }
 
-// SAFETY, for all blocks below: columns and rows belong to the same block and the same packed line
+// SAFETY, for all blocks below: columns and rows belong to the same block and the same padded line
 // (`step` puts them together), so offsets are those of rows; rows are twice as wide as V, and the rows
 // of padded matrices at least as wide.
-impl<V: Vector> Line<'_, V> {
+impl<V: Vector> CacheLine<'_, V> {
     #[inline(always)]
     fn flat(&mut self, columns: &Columns<'_>) {
         let Columns { entries, offsets1, offsets2, values, .. } = *columns;
@@ -108,7 +108,7 @@ impl<V: Vector> Line<'_, V> {
             for (fibre, &end) in ends.iter().enumerate() {
                 let end = usize::from(end) - columns.start;
                 // SAFETY: see above.
-                let (s, ds) = unsafe { (Parts::<V>::load(s.at(fibre)), Parts::<V>::load(ds.at(fibre))) };
+                let (s, ds) = unsafe { (Fours::<V>::load(s.at(fibre)), Fours::<V>::load(ds.at(fibre))) };
                 let columns = &columns.until(end);
                 // The last four may reach into the next fibre, whose entries have no weight here.
                 let mut left = Left::new(end - from);
@@ -129,8 +129,8 @@ impl<V: Vector> Line<'_, V> {
         columns: &Columns<'_>,
         start: usize,
         left: Left<V::Four>,
-        s: &Parts<V>,
-        ds: &Parts<V>,
+        s: &Fours<V>,
+        ds: &Fours<V>,
     ) {
         self.rows[1].prefetch(columns.offsets2, start);
         // SAFETY: see above; `start` is before the fibre's end.

@@ -2,7 +2,7 @@
 
 #![allow(unsafe_code)]
 
-use super::packed::{Lines, width};
+use super::padded_rows::{CacheLines, width};
 use super::vector::{Four, Single, Vector};
 use crate::{MAX_ORDER, MIN_ORDER};
 use std::ops::Range;
@@ -85,18 +85,18 @@ pub(super) struct RowSums {
     /// The index that the first row stands for.
     pub(super) first: usize,
     pub(super) rank: usize,
-    /// From row to row: the rank, or the width of packed rows.
+    /// From row to row: the rank, or the width of padded rows.
     pub(super) stride: usize,
     count: usize,
     /// Whether numbers are f32.
     pub(super) single: bool,
-    numbers: Lines,
+    numbers: CacheLines,
 }
 
 impl RowSums {
     fn new(range: Range<usize>, rank: usize, stride: usize, single: bool) -> Self {
         let (first, count) = (range.start, range.len());
-        let mut numbers = Lines::default();
+        let mut numbers = CacheLines::default();
         let all = count.checked_mul(stride).expect("rows that fit into memory");
         if single {
             numbers.resize::<f32>(all);
@@ -184,11 +184,11 @@ impl GradientSums {
         assert!((MIN_ORDER..=MAX_ORDER).contains(&order), "order {order} is not supported");
         assert_eq!(ranks.len(), order, "as many ranks as dimensions");
         assert!(slices.start <= slices.end && slices.end <= dims[0], "slices {slices:?} exist");
-        let packed = width(ranks, dims);
+        let padded = width(ranks, dims);
         let rows = (dims.iter().zip(ranks).enumerate())
             .map(|(level, (&n, &rank))| {
                 let range = if level == 0 { slices.clone() } else { 0..n };
-                match packed.filter(|_| level + 2 >= order) {
+                match padded.filter(|_| level + 2 >= order) {
                     Some(width) => RowSums::new(range, rank, width, precision == Precision::Mixed),
                     None => RowSums::new(range, rank, rank, false),
                 }
@@ -249,12 +249,12 @@ impl GradientSums {
 
     /// The bytes that the sums of one lane take: `slices` rows of level 0 and all of the others.
     pub fn bytes(dims: &[usize], ranks: &[usize], slices: usize, precision: Precision) -> u64 {
-        let packed = width(ranks, dims);
+        let padded = width(ranks, dims);
         let mut bytes = ranks.iter().product::<usize>() * size_of::<f64>();
         for (level, (&n, &rank)) in dims.iter().zip(ranks).enumerate() {
             let count = if level == 0 { slices } else { n };
             bytes += count
-                * match packed.filter(|_| level + 2 >= dims.len()) {
+                * match padded.filter(|_| level + 2 >= dims.len()) {
                     Some(width) if precision == Precision::Mixed => width * size_of::<f32>(),
                     Some(width) => width * size_of::<f64>(),
                     None => rank * size_of::<f64>(),

@@ -108,19 +108,19 @@ impl Problem {
         let (point, direction) = (self.point.view(), self.direction.view());
         let order = self.dims.len();
         let mut workspace = Workspace::new();
-        let (mut packing, mut packing_line) = (Packing::new(), Packing::new());
-        let (packed, line) = (packing.point(point), packing_line.line(point, direction));
+        let (mut packing, mut packing_line) = (PaddingBuffer::new(), PaddingBuffer::new());
+        let (padded, line) = (packing.point(point), packing_line.line(point, direction));
         let (mut fast, mut mixed, naive) = (self.sums(), self.mixed_sums(), self.naive_gradient());
         let (mut fast_step, mut naive_step) = (StepSums::default(), StepSums::default());
         let (mut fast_residual, mut naive_residual) = (ResidualSums::default(), ResidualSums::default());
         let (mut fast_line, mut naive_line) = (LinePolynomial::new(order), LinePolynomial::new(order));
         for block in &self.blocks {
             let block = &block.view();
-            gradient(block, &packed, &mut fast, &mut workspace);
-            gradient(block, &packed, &mut mixed, &mut workspace);
+            gradient(block, &padded, &mut fast, &mut workspace);
+            gradient(block, &padded, &mut mixed, &mut workspace);
             step(block, &line, &mut fast_step, &mut workspace);
             naive::step(block, &point, &direction, &mut naive_step);
-            residual(block, &packed, &mut fast_residual, &mut workspace);
+            residual(block, &padded, &mut fast_residual, &mut workspace);
             naive::residual(block, &point, &mut naive_residual);
             line_polynomial(block, &point, &direction, &mut fast_line, &mut workspace);
             naive::line_polynomial(block, &point, &direction, &mut naive_line);
@@ -296,10 +296,10 @@ fn step_sums_and_polynomial_follow_the_line() {
         let (point, direction) = (problem.point.view(), problem.direction.view());
         let (mut sums, mut line) = (StepSums::default(), LinePolynomial::new(order));
         let mut workspace = Workspace::new();
-        let mut packing = Packing::new();
-        let packed = packing.line(point, direction);
+        let mut packing = PaddingBuffer::new();
+        let padded = packing.line(point, direction);
         for block in &problem.blocks {
-            step(&block.view(), &packed, &mut sums, &mut workspace);
+            step(&block.view(), &padded, &mut sums, &mut workspace);
             line_polynomial(&block.view(), &point, &direction, &mut line, &mut workspace);
         }
         for s in [-1.5, -0.3, 0.0, 0.01, 0.7, 2.0] {
@@ -330,8 +330,8 @@ fn lanes_with_parts_of_the_slices_add_up_to_the_whole() {
         let entries = random_entries(&dims, 300, &mut random);
         let blocks = make_blocks(&entries, 60, flat_from, ValueKind::F32, true, &mut random);
         let problem = Problem::new(&dims, ranks, blocks, &mut random);
-        let mut packing = Packing::new();
-        let packed = packing.point(problem.point.view());
+        let mut packing = PaddingBuffer::new();
+        let padded = packing.point(problem.point.view());
         let naive = problem.naive_gradient();
         for (precision, tolerance) in [(Precision::F64, 1e-12), (Precision::Mixed, 1e-6)] {
             let mut whole: Vec<Vec<f64>> =
@@ -339,7 +339,7 @@ fn lanes_with_parts_of_the_slices_add_up_to_the_whole() {
             for (block, chunk) in problem.blocks.iter().zip(entries.chunks(60)) {
                 let slices = chunk[0][0] as usize..chunk[chunk.len() - 1][0] as usize + 1;
                 let mut lane = GradientSums::new(&dims, ranks, slices, precision);
-                gradient(&block.view(), &packed, &mut lane, &mut Workspace::new());
+                gradient(&block.view(), &padded, &mut lane, &mut Workspace::new());
                 for (level, whole) in whole.iter_mut().enumerate() {
                     lane.add_rows(level, 0, whole);
                 }
@@ -359,17 +359,22 @@ fn a_used_workspace_changes_no_bit() {
     let other = Problem::random(&[9, 8, 7, 6], &[2, 17, 3, 16], 2, 300, 11);
     let run = |workspace: &mut Workspace| {
         let mut sums = problem.mixed_sums();
-        let mut packing = Packing::new();
-        let packed = packing.point(problem.point.view());
+        let mut packing = PaddingBuffer::new();
+        let padded = packing.point(problem.point.view());
         for block in &problem.blocks {
-            gradient(&block.view(), &packed, &mut sums, workspace);
+            gradient(&block.view(), &padded, &mut sums, workspace);
         }
         let bits = |x: &[f64]| x.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
         (bits(sums.core()), bits(&sums.rows(0)), bits(&sums.rows(1)), bits(&sums.rows(2)))
     };
     let mut used = Workspace::new();
     for block in &other.blocks {
-        gradient(&block.view(), &Packing::new().point(other.point.view()), &mut other.sums(), &mut used);
+        gradient(
+            &block.view(),
+            &PaddingBuffer::new().point(other.point.view()),
+            &mut other.sums(),
+            &mut used,
+        );
     }
     assert_eq!(run(&mut used), run(&mut Workspace::new()));
 }
@@ -421,7 +426,12 @@ fn a_slice_outside_the_lane_is_refused() {
     let block = OwnedBlock::new(2, 1, &[6, 0, 7, 1], &[1.0, 2.0], ValueKind::F64, true);
     let problem = Problem::new(&[9, 2], &[2, 2], vec![], &mut Random(2));
     let mut lane = GradientSums::new(&[9, 2], &[2, 2], 0..7, Precision::Mixed);
-    gradient(&block.view(), &Packing::new().point(problem.point.view()), &mut lane, &mut Workspace::new());
+    gradient(
+        &block.view(),
+        &PaddingBuffer::new().point(problem.point.view()),
+        &mut lane,
+        &mut Workspace::new(),
+    );
 }
 
 #[test]
@@ -429,7 +439,7 @@ fn a_slice_outside_the_lane_is_refused() {
 fn an_index_without_a_row_is_refused() {
     let block = OwnedBlock::new(3, 2, &[0, 0, 3], &[1.0], ValueKind::F64, true);
     let problem = Problem::new(&[2, 2, 3], &[1, 2, 2], vec![], &mut Random(2));
-    let packing = &mut Packing::new();
-    let packed = packing.point(problem.point.view());
-    residual(&block.view(), &packed, &mut ResidualSums::default(), &mut Workspace::new());
+    let packing = &mut PaddingBuffer::new();
+    let padded = packing.point(problem.point.view());
+    residual(&block.view(), &padded, &mut ResidualSums::default(), &mut Workspace::new());
 }

@@ -1,6 +1,6 @@
 //! Rows as vectors: what the kernels of the two last levels are written in.
 //!
-//! A [`Vector`] is a whole packed row: four numbers, eight, or a [`Pair`] of vectors side by side. So
+//! A [`Vector`] is a whole padded row: four numbers, eight, or a [`Pair`] of vectors side by side. So
 //! a kernel is compiled once per width that a processor's registers suggest (four for AVX2), not
 //! once per rank. Here are the portable vectors; `x86` has those of AVX2 and AVX-512, `neon`
 //! those of ARM.

@@ -5,7 +5,7 @@ use crate::block::BlockView;
 use std::ops::Range;
 
 /// What a kernel does at the nodes of the levels above `depth`, and at the nodes below them.
-pub(super) trait Pass {
+pub(super) trait Visitor {
     /// Enters a node of a level above the depth; `index` is its index in the level's mode.
     fn open(&mut self, level: usize, index: usize);
     /// Handles the nodes `nodes` of the level `depth`, all children of the nodes that are open.
@@ -31,7 +31,7 @@ pub(super) fn children(block: &BlockView<'_>, level: usize, node: usize) -> Rang
 /// A loop with a stack of positions, not a recursion: a recursive function cannot be inlined into
 /// the caller, whose instruction set it must be compiled for.
 #[inline(always)]
-pub(super) fn walk<P: Pass>(block: &BlockView<'_>, depth: usize, pass: &mut P) {
+pub(super) fn walk<P: Visitor>(block: &BlockView<'_>, depth: usize, pass: &mut P) {
     if depth == 0 {
         return pass.run(0..block.ids[0].len());
     }

@@ -1,9 +1,9 @@
 //! Scratch memory of a lane: grown by the first blocks, then used again and again.
 
 use super::arithmetic::Arithmetic;
-use super::dispatch::{self, Job};
-use super::inner::{Columns, Padded, PerFibre, TOGETHER};
-use super::packed::{Lines, Packed};
+use super::dispatch::{self, Kernel};
+use super::inner::{Columns, PaddedMatrix, PerFibre, TOGETHER};
+use super::padded_rows::{CacheLines, PaddedFactors};
 use super::rows::prefetch_all;
 use super::walk::children;
 use crate::MAX_ORDER;
@@ -23,7 +23,7 @@ pub struct Workspace {
     /// The decoded part of the block.
     pub(super) decoded: Decoded,
     /// The contracted core and what else the kernels of the last levels need of its shape.
-    pub(super) padded: [Padded; 3],
+    pub(super) matrices: [PaddedMatrix; 3],
     /// What they need per fibre.
     pub(super) fibres: [PerFibre; 2],
 }
@@ -94,7 +94,7 @@ impl Stack {
 /// enough that what is done once for many entries costs nothing.
 const WINDOW: usize = 512;
 
-/// Columns of a block with their encodings undone and ids turned into offsets of packed rows, some
+/// Columns of a block with their encodings undone and ids turned into offsets of padded rows, some
 /// slices at a time.
 #[derive(Debug)]
 pub(super) struct Decoded {
@@ -102,8 +102,8 @@ pub(super) struct Decoded {
     nodes: Range<usize>,
     entries: Range<usize>,
     /// Whole lines of the cache, and so are values: stores of eight numbers are as long as one.
-    offsets: [Lines; 2],
-    values: Lines,
+    offsets: [CacheLines; 2],
+    values: CacheLines,
     /// Where entries have weights, as many as values.
     weights: Vec<f64>,
     /// What a code stands for: for every u8, so that no code needs a check.
@@ -122,7 +122,7 @@ impl Default for Decoded {
             nodes: 0..0,
             entries: 0..0,
             offsets: Default::default(),
-            values: Lines::default(),
+            values: CacheLines::default(),
             weights: vec![],
             table: [0.0; 256],
             even: None,
@@ -134,15 +134,15 @@ impl Default for Decoded {
 
 impl Decoded {
     /// Forgets what was decoded and takes over a block's table of values; offsets will be those of
-    /// rows in `packed`.
-    pub(super) fn prepare(&mut self, block: &BlockView<'_>, packed: &Packed<'_>) {
+    /// rows in `padded`.
+    pub(super) fn prepare(&mut self, block: &BlockView<'_>, padded: &PaddedFactors<'_>) {
         if let Values::Codes { table, .. } = block.values {
             self.table[..table.len()].copy_from_slice(table);
             self.even = evenly_spaced(table);
         }
         (self.nodes, self.entries) = (0..0, 0..0);
-        self.stride = packed.stride() as u32;
-        self.counts = packed.levels().map(|rows| rows.len().checked_div(packed.stride()).unwrap_or(0));
+        self.stride = padded.stride() as u32;
+        self.counts = padded.levels().map(|rows| rows.len().checked_div(padded.stride()).unwrap_or(0));
     }
 
     /// The columns below the nodes `nodes` of the level before the last.
@@ -158,7 +158,7 @@ impl Decoded {
         if nodes.start < self.nodes.start || self.nodes.end < nodes.end {
             self.refill(block, nodes.clone(), entries.clone(), in_fibres);
         }
-        let [offsets1, offsets2] = self.offsets.each_ref().map(Lines::numbers);
+        let [offsets1, offsets2] = self.offsets.each_ref().map(CacheLines::numbers);
         let values = self.values.numbers();
         let (node, entry) = (nodes.start - self.nodes.start, entries.start - self.entries.start);
         Columns {
@@ -198,7 +198,7 @@ struct Refill<'t> {
     decoded: &'t mut Decoded,
 }
 
-impl Job for Refill<'_> {
+impl Kernel for Refill<'_> {
     #[inline(always)]
     fn run<M: Arithmetic>(self) {
         let Refill { block, decoded } = self;
@@ -278,7 +278,7 @@ fn prefetch_ids(ids: &Ids<'_>, nodes: Range<usize>) {
 ///
 /// Where there is no such row: kernels read at these offsets without a further look.
 #[inline(always)]
-fn copy_offsets(ids: &Ids<'_>, nodes: Range<usize>, stride: u32, rows: usize, to: &mut Lines) {
+fn copy_offsets(ids: &Ids<'_>, nodes: Range<usize>, stride: u32, rows: usize, to: &mut CacheLines) {
     let (to, behind) = to.at_least::<u32>(nodes.len() + TOGETHER).split_at_mut(nodes.len());
     let mut largest = 0;
     match ids {

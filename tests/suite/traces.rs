@@ -11,7 +11,7 @@ use serde_json::Value;
 use tenfill_engine::manifold::{Core, Geometry, Point, Preconditioned, Tangent, retract, retract_absorbing};
 use tenfill_engine::rows::Rows;
 use tenfill_engine::solver::{
-    Algorithm, Beta, Cost, Entries, InMemory, Objective, Options, Solver, StepRule, StepSums,
+    Algorithm, Beta, Cost, Entries, InMemory, LinearisedStep, Objective, Options, Solver, StepRule,
 };
 
 fn fixture(name: &str) -> String {
@@ -240,9 +240,9 @@ impl Objective for HalfSum {
         Ok(Cost { total: self.factor() * cost.total, ..cost })
     }
 
-    fn step_sums(&mut self, x: &Point, direction: &Tangent) -> Result<StepSums, Infallible> {
+    fn step_sums(&mut self, x: &Point, direction: &Tangent) -> Result<LinearisedStep, Infallible> {
         let sums = self.0.step_sums(x, direction)?;
-        Ok(StepSums { slope: self.factor() * sums.slope, curvature: self.factor() * sums.curvature })
+        Ok(LinearisedStep { slope: self.factor() * sums.slope, curvature: self.factor() * sums.curvature })
     }
 
     fn line_polynomial(&mut self, x: &Point, direction: &Tangent) -> Result<Vec<f64>, Infallible> {

@@ -179,7 +179,7 @@ fn look(
         (None, [mode]) if ids[*mode].bins().is_none() => *mode,
         (None, []) => {
             let what = format!(
-                "the model knows all ids of this file: say with --mode whose rows are to be found anew ({})",
+                "the model knows all ids of this file: say with `mode` whose rows are to be found anew ({})",
                 names()
             );
             return Err(Error::input(display_name(new.path()), what));
@@ -190,7 +190,7 @@ fn look(
                 .map(|&mode| format!("{} of {}", strangers[mode].len(), ids[mode].name()))
                 .collect();
             let what = format!(
-                "ids of several modes are new ({}): choose one with --mode; entries with new ids of the others are left out",
+                "ids of several modes are new ({}): choose one with `mode`; entries with new ids of the others are left out",
                 told.join(", ")
             );
             return Err(Error::input(display_name(new.path()), what));

@@ -6,8 +6,8 @@ mod export;
 mod fold;
 mod fold_in;
 mod predict;
-mod rank_metrics;
 mod ranking;
+mod ranking_metrics;
 mod recommend;
 mod seen;
 
@@ -17,7 +17,7 @@ pub use export::{ExportFormat, export};
 pub use fold::{FoldEntry, Prior, fold_rows};
 pub use fold_in::{FoldOptions, Folded, fold_in};
 pub use predict::{AnswerOptions, Answered, predict_file};
-pub use rank_metrics::{RankMetrics, RankQuestion, rank_metrics};
 pub use ranking::{Ranked, Ranking};
+pub use ranking_metrics::{RankingMetrics, RankingQuestion, ranking_metrics};
 pub use recommend::{RecommendOptions, Recommended, recommend};
 pub use seen::{Entries, Observed};

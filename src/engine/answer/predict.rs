@@ -86,7 +86,7 @@ pub fn predict_file(
             if let (false, true) = (answer.known, options.strict) {
                 let text = cell(&batch, &from, &ids, answer.unknown, row, table.path())?;
                 let what = format!(
-                    "the model does not know {} '{text}': leave the row out, or take the fallback without --strict",
+                    "the model does not know {} '{text}': leave the row out, or take the fallback without `strict`",
                     ids[answer.unknown].name()
                 );
                 return Err(Error::Row { file: table.path().into(), line: batch.lines[row], what });
@@ -172,7 +172,7 @@ fn cell(
     row: usize,
     path: &Path,
 ) -> Result<String> {
-    let From::Column(column) = from[mode] else { return Ok("--given".into()) };
+    let From::Column(column) = from[mode] else { return Ok("`given`".into()) };
     let cells = Cells::of(batch.rows.column(column), ids[mode].name(), path)?;
     Ok(cells.text(row).unwrap_or_default().into_owned())
 }
@@ -189,7 +189,7 @@ fn sources(table: &Table, ids: &[ModeIds], options: &AnswerOptions) -> Result<Ve
                 .collect();
             if columns.len() != open.len() {
                 let (count, open) = (columns.len(), open.join(", "));
-                return Err(Error::request(format!("--modes names {count} columns for the modes {open}")));
+                return Err(Error::request(format!("`modes` names {count} columns for the modes {open}")));
             }
             columns.iter().collect()
         }
@@ -218,12 +218,12 @@ fn sources(table: &Table, ids: &[ModeIds], options: &AnswerOptions) -> Result<Ve
         let by_number = number.filter(|number| (1..=names.len()).contains(number)).map(|number| number - 1);
         let Some(column) = by_name.or(by_number) else {
             let known = if table.has_header() {
-                format!("the columns are {} (name them with --modes)", list(&names))
+                format!("the columns are {} (name them with `modes`)", list(&names))
             } else {
-                format!("the file has no header and {} columns, name them with --modes 1,2,...", names.len())
+                format!("the file has no header and {} columns, name them with `modes` 1,2,...", names.len())
             };
             let what = format!(
-                "there is no column '{wanted}' for the mode {0}: {known}; or give it for all rows with --given {0}=...",
+                "there is no column '{wanted}' for the mode {0}: {known}; or give it for all rows with `given` {0}=...",
                 about.name()
             );
             return Err(wrong(what));

@@ -53,7 +53,7 @@ pub fn recommend(model: &Model, options: &RecommendOptions<'_>, control: &Contro
     let open = |mode: usize| mode == *ranked || Some(mode) == *each;
     if options.top == 0 || options.top > ids[*ranked].dim() as usize {
         let (name, dim) = (ids[*ranked].name(), ids[*ranked].dim());
-        let what = format!("--top {} is not between 1 and the {dim} ids of {name}", options.top);
+        let what = format!("`top` {} is not between 1 and the {dim} ids of {name}", options.top);
         return Err(Error::request(what));
     }
     let averaged: Vec<bool> =

@@ -266,7 +266,7 @@ impl Checkpoints {
         if damaged.is_empty() {
             return Ok(None);
         }
-        let what = format!("{}: begin anew with complete --force", damaged.join("; "));
+        let what = format!("{}: begin anew with complete `force`", damaged.join("; "));
         Err(Error::input(&self.directory, what))
     }
 }

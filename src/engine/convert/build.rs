@@ -65,7 +65,7 @@ pub(super) fn build(
         }
         SplitRule::Time => {
             let unit = times.unit(TimesSeen::SPLIT);
-            let unit = unit.map_err(|other| resolve::mixed("the times of --split time are", other))?;
+            let unit = unit.map_err(|other| resolve::mixed("the times of `split` time are", other))?;
             let (train, validation) = time_thresholds(&mut spool, record, time_at, control)?;
             let show = |time: f64| unit.seconds(time).map_or_else(String::new, format_time);
             times_note = Some(format!(
@@ -181,7 +181,7 @@ pub(super) fn build(
         test: next(),
     };
     if manifest.train.entries == 0 {
-        return Err(Error::request("no entry falls into train: give more rows or another --split"));
+        return Err(Error::request("no entry falls into train: give more rows or another `split`"));
     }
     manifest.write(disk, staging.path())?;
     let mut notes = notes(&manifest, &merged, bad, first_bad, tagged);
@@ -204,7 +204,7 @@ fn notes(
     if merged.duplicates > 0 {
         let rule = &manifest.duplicates_rule;
         notes.push(format!(
-            "{} rows fell on an entry that was there already (--duplicates {rule})",
+            "{} rows fell on an entry that was there already (`duplicates` {rule})",
             merged.duplicates
         ));
     }
@@ -240,7 +240,7 @@ fn notes(
         let times = ["timestamp", "date", "time", "datetime", "ts"].contains(&name.to_lowercase().as_str());
         let ids = !matches!(mode.kind, ModeKind::Bins(_) | ModeKind::Range { .. });
         if times && ids && u64::from(*dim) * 4 > manifest.train.entries {
-            notes.push(format!("{name} has {dim} distinct values; --bin {name}=7d would group them"));
+            notes.push(format!("{name} has {dim} distinct values; `bin` {name}=7d would group them"));
         }
     }
     notes

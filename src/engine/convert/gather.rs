@@ -219,7 +219,7 @@ impl Gather {
                     return Err(error);
                 }
                 let what = format!(
-                    "{} (this is bad row {}, --skip-bad allows {})",
+                    "{} (this is bad row {}, `skip_bad` allows {})",
                     bad.what, self.bad, self.skip_bad
                 );
                 return Err(Error::Row { file: batch.file.clone(), line: bad.line, what });

@@ -227,7 +227,7 @@ impl<'a, const W: usize, P: Payload> Merger<'a, W, P> {
                 if self.job.options.duplicates == Duplicates::Error {
                     let entry = self.job.labels(&record.key)?;
                     return Err(Error::request(format!(
-                        "two rows have the same entry ({entry}): --duplicates mean, sum, first or last joins them"
+                        "two rows have the same entry ({entry}): `duplicates` mean, sum, first or last joins them"
                     )));
                 }
                 return Ok(());

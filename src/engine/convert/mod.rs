@@ -154,7 +154,7 @@ fn scratch_directory(asked: Option<&Path>, output: &Path) -> Result<PathBuf> {
     let beside = output.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let directory = asked.unwrap_or(beside);
     if !directory.is_dir() {
-        return Err(Error::input(directory, "there is no such directory for temporary files (--temp-dir)"));
+        return Err(Error::input(directory, "there is no such directory for temporary files (`temp_dir`)"));
     }
     Ok(directory.into())
 }

@@ -235,14 +235,14 @@ impl Columns {
                 return Ok(column);
             }
             return Err(format!(
-                "which column is the value? name it with --value: the columns are {}",
+                "which column is the value? name it with `value`: the columns are {}",
                 list((0..self.count).map(|column| self.name(column)))
             ));
         }
         free.into_iter()
             .rev()
             .find(numeric)
-            .ok_or_else(|| "no column holds numbers: name the value with --value".into())
+            .ok_or_else(|| "no column holds numbers: name the value with `value`".into())
     }
 
     /// Settles the columns of a file.
@@ -276,19 +276,19 @@ impl Columns {
         if weight.is_some_and(|weight| weight == value || modes.contains(&weight)) {
             let name = request.weight.as_deref().unwrap_or_default();
             return Err(format!(
-                "--weights {name} is a mode or the value already: weights need a column of their own"
+                "`weights` {name} is a mode or the value already: weights need a column of their own"
             ));
         }
         if let Some(dims) = &request.dims
             && dims.len() != modes.len()
         {
-            return Err(format!("--dims gives {} dimensions for {} modes", dims.len(), modes.len()));
+            return Err(format!("`dims` gives {} dimensions for {} modes", dims.len(), modes.len()));
         }
         let mut bins = Vec::new();
         for (name, binning) in &request.bins {
             let column = self.find(name)?;
             if !modes.contains(&column) {
-                return Err(format!("--bin names '{name}', which is none of the modes"));
+                return Err(format!("`bin` names '{name}', which is none of the modes"));
             }
             bins.push((column, *binning));
         }
@@ -324,7 +324,7 @@ impl Columns {
                 let found = binned
                     .map(|mode| mode.column)
                     .or_else(|| (0..self.count).find(|&c| self.looks_like_time(c)));
-                Some(found.ok_or("--split time needs a column of times: name it with --time-column")?)
+                Some(found.ok_or("`split` time needs a column of times: name it with `time_column`")?)
             }
         };
         let guessed = (guessing && !self.tns).then(|| {
@@ -345,7 +345,7 @@ impl Columns {
     fn check_modes(&self, modes: &[usize], value: usize) -> Result<(), String> {
         if !(MIN_ORDER..=MAX_ORDER).contains(&modes.len()) {
             let names = list(modes.iter().map(|&column| self.name(column)));
-            return Err(format!("{} modes ({names}) are not 2 to 8: choose them with --modes", modes.len()));
+            return Err(format!("{} modes ({names}) are not 2 to 8: choose them with `modes`", modes.len()));
         }
         if modes.contains(&value) {
             return Err(format!("'{}' cannot be both a mode and the value", self.name(value)));

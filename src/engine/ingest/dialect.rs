@@ -144,7 +144,7 @@ pub fn detect(
     let delimiter = match request.delimiter {
         Some(delimiter) => delimiter,
         None => find_delimiter(lines).ok_or(
-            "no delimiter splits the first lines into the same number of fields: give one with --delimiter",
+            "no delimiter splits the first lines into the same number of fields: give one with `delimiter`",
         )?,
     };
     let rows: Vec<Vec<String>> = lines.iter().take(2).map(|line| delimiter.fields(line)).collect();

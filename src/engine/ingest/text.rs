@@ -382,14 +382,14 @@ pub fn check_index(id: i64, base: i64, dim: Option<u32>, name: &str) -> Result<i
     if index < 0 {
         return Err(match base {
             1 if id == 0 => {
-                format!("{name} is 0, but indices begin at 1 here: is it a file for --zero-based?")
+                format!("{name} is 0, but indices begin at 1 here: is it a file for `zero_based`?")
             }
             _ => format!("{name} is {id}, below the first index {base}"),
         });
     }
     match dim {
         Some(dim) if index >= i64::from(dim) => {
-            Err(format!("{name} is {id}, above its dimension {dim} in --dims"))
+            Err(format!("{name} is {id}, above its dimension {dim} in `dims`"))
         }
         None if index >= i64::from(u32::MAX) => {
             Err(format!("{name} is {id}, above the largest index {}", u32::MAX))

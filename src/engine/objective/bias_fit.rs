@@ -1,8 +1,8 @@
 //! Fits biases to what the tensor leaves over: streamed, in one order, damped by what the data say.
 
+use super::remote_rows::RemoteRows;
 use super::streamed::Stored;
 use super::targets::Targets;
-use super::view::View;
 use crate::error::Result;
 use crate::kernel::{self, BlockView, Values, Workspace};
 use crate::manifold::Point;
@@ -132,7 +132,7 @@ impl Tally<'_> {
 
 /// What a lane works in.
 #[derive(Default)]
-struct Room {
+struct Scratch {
     workspace: Workspace,
     values: Vec<f64>,
 }
@@ -144,7 +144,7 @@ fn tally(
     mode_order: &[usize],
     dims: &[usize],
     time: Option<&TimeBias>,
-    each: impl Fn(&BlockView<'_>, &mut Tally<'_>, &mut Room) + Sync + Send,
+    each: impl Fn(&BlockView<'_>, &mut Tally<'_>, &mut Scratch) + Sync + Send,
 ) -> Result<Sums> {
     let buckets = time.map_or(0, |time| time.values.len());
     let time = time.map(|time| (time, level_of(mode_order, time.of), level_of(mode_order, time.clock)));
@@ -153,9 +153,9 @@ fn tally(
         let mut by_level: Vec<Vec<f64>> = mode_order[1..].iter().map(|&mode| vec![0.0; dims[mode]]).collect();
         by_level.insert(0, vec![0.0; (lane.slices.end - lane.slices.start) as usize]);
         let mut tally = Tally { start, by_level, time, by_bucket: vec![0.0; buckets], squares: 0.0 };
-        let mut room = Room::default();
+        let mut scratch = Scratch::default();
         train.for_each(lane, |block| {
-            each(block, &mut tally, &mut room);
+            each(block, &mut tally, &mut scratch);
             Ok(())
         })?;
         Ok((start, tally.by_level, tally.by_bucket, tally.squares))
@@ -326,11 +326,11 @@ fn sums(
 ) -> Result<Sums> {
     let targets = Targets::new(Some(biases), mode_order);
     let stored = point.map(|(point, _)| Stored::new(&point.core, mode_order));
-    let mut room = View::default();
-    let rows = point.map(|(point, exchange)| room.of(&point.factors, mode_order, exchange));
+    let mut scratch = RemoteRows::default();
+    let rows = point.map(|(point, exchange)| scratch.of(&point.factors, mode_order, exchange));
     let view = stored.as_ref().zip(rows).map(|(stored, rows)| stored.view(&rows));
     let dims: Vec<usize> = biases.modes.iter().map(Vec::len).collect();
-    tally(train, mode_order, &dims, biases.time.as_ref(), |block, tally, Room { workspace, values }| {
+    tally(train, mode_order, &dims, biases.time.as_ref(), |block, tally, Scratch { workspace, values }| {
         let block = targets.view(block, values);
         let mut each = |indices: &[u32], residual: f64, weight: f64| {
             tally.add(indices, weight * residual, weight * residual * residual);

@@ -16,16 +16,16 @@ mod coordinates;
 mod needs;
 mod penalty;
 mod regularised;
+mod remote_rows;
 pub mod rows_fit;
 mod score;
 mod streamed;
 mod targets;
 mod thresholds;
 mod unseen;
-mod view;
 
 pub use coordinates::Coordinates;
-pub use needs::{Needs, RefinementRoom};
+pub use needs::{Needs, RefinementMemory};
 pub use penalty::{Penalty, PenaltyKind};
 pub use regularised::Regularised;
 pub use score::{Scored, Scoring, r2, residuals, score, score_mean, varies};

@@ -2,7 +2,7 @@
 
 use super::rows_fit::covariance_bytes;
 use crate::error::{Error, Result};
-use crate::kernel::{GradientSums, Packing, Precision};
+use crate::kernel::{GradientSums, PaddingBuffer, Precision};
 use crate::shard::{Dataset, Manifest};
 use crate::stream::{Access, LANES};
 use crate::team::CHUNK_ROWS;
@@ -23,8 +23,8 @@ pub struct Needs {
     pub lane: u64,
     /// Lanes that this process goes through.
     pub lanes: u64,
-    /// The packed rows that the kernels read.
-    pub packed: u64,
+    /// The padded rows that the kernels read.
+    pub padded: u64,
     /// The rows of a point and a direction that a process reads and others own.
     pub views: u64,
     /// Whether there are other processes.
@@ -79,7 +79,7 @@ impl Needs {
         let lane = GradientSums::bytes(&dims, &stored, slices, precision) + 65_536;
         // A point with its direction, and a point of its own for a look at validation.
         let halves = if validated { 3 } else { 2 };
-        let packed = Packing::bytes(&dims, &stored) / 2 * halves;
+        let padded = PaddingBuffer::bytes(&dims, &stored) / 2 * halves;
         let read = dims.iter().zip(&stored).enumerate().map(|(level, (&dim, &rank))| {
             let rows = if level == 0 { dim.min(slices * lanes as usize) } else { dim };
             (rows * rank * 8) as u64
@@ -92,7 +92,7 @@ impl Needs {
             + flags * if several { 3 } else { 1 }
             + if several { MESSAGES } else { 0 }
             + threads as u64 * (window + PER_THREAD);
-        Needs { copy, copies, lane, lanes, packed, views, several, constant }
+        Needs { copy, copies, lane, lanes, padded, views, several, constant }
     }
 
     /// For a run with biases, smoothed coordinates and trials: a copy to go back to, the model's
@@ -107,12 +107,12 @@ impl Needs {
     /// For rows fitted to their own entries when the search has ended: their covariances, as far as they do
     /// not fit into what the solver has given back by then. Several processes have them all, each.
     pub fn with_refinement(self, manifest: &Manifest, ranks: &[usize]) -> Self {
-        let room = RefinementRoom::of(manifest, ranks);
+        let room = RefinementMemory::of(manifest, ranks);
         let more = if self.several {
             room.covariances + room.sums
         } else {
             // The sums take two copies more, and the gradient sums of lanes are given back, too.
-            room.covariances.saturating_sub(RefinementRoom::GIVEN_BACK * self.copy)
+            room.covariances.saturating_sub(RefinementMemory::GIVEN_BACK * self.copy)
                 + room.sums.saturating_sub(2 * self.copy + self.lane)
         };
         Needs { constant: self.constant + more, ..self }
@@ -137,7 +137,7 @@ impl Needs {
 
     /// With this many lane buffers.
     pub fn total(&self, buffers: u64) -> u64 {
-        let held = self.copy * self.copies + self.lane * buffers + self.packed + self.views;
+        let held = self.copy * self.copies + self.lane * buffers + self.padded + self.views;
         // A twentieth for what the allocator rounds up and keeps.
         held / 20 * 21 + self.constant
     }
@@ -169,14 +169,14 @@ impl Needs {
 /// The memory that rows may take while they are fitted to their own entries: a matter of data and ranks,
 /// not of a machine or its budget, because it decides whether they are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RefinementRoom {
+pub struct RefinementMemory {
     /// For covariances.
     pub covariances: u64,
     /// For sums: less means more passes.
     pub sums: u64,
 }
 
-impl RefinementRoom {
+impl RefinementMemory {
     /// Copies of all factors that are free when no iteration follows.
     const GIVEN_BACK: u64 = 4;
     /// The highest rank whose covariances are always kept: they grow with its square.
@@ -191,7 +191,7 @@ impl RefinementRoom {
             .collect();
         most.sort_unstable();
         let covariances = most.iter().rev().take(2).sum::<u64>().max(Self::GIVEN_BACK * copy);
-        RefinementRoom { covariances, sums: (2 * copy).max(4 << 20) }
+        RefinementMemory { covariances, sums: (2 * copy).max(4 << 20) }
     }
 }
 

@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::manifold::{Point, Tangent};
 use crate::model::Clip;
 use crate::reduce::Exchange;
-use crate::solver::{Cost, Objective, StepSums};
+use crate::solver::{Cost, LinearisedStep, Objective};
 use crate::stream::Stream;
 
 /// The mean squared residual of y - biases - G x_d diag(p_d)^(-1/2) V_d over the train entries, plus a
@@ -151,7 +151,7 @@ impl Objective for Regularised {
         self.data.chunk_cost_and_gradient(chunk, point, partials)
     }
 
-    fn step_sums(&mut self, point: &Point, direction: &Tangent) -> Result<StepSums> {
+    fn step_sums(&mut self, point: &Point, direction: &Tangent) -> Result<LinearisedStep> {
         let sums = match self.coordinates.take() {
             None => self.data.step_sums(point, direction)?,
             Some(coordinates) => {
@@ -168,7 +168,7 @@ impl Objective for Regularised {
             }
         };
         let (slope, curvature) = self.penalty.step(&point.core, &direction.core, sums.slope, sums.curvature);
-        Ok(StepSums { slope, curvature })
+        Ok(LinearisedStep { slope, curvature })
     }
 
     /// Without a penalty only: along the line that this polynomial belongs to, a norm of the core

@@ -1,10 +1,10 @@
 //! How far a whole model, biases and range included, is from the entries of a split.
 
+use super::remote_rows::RemoteRows;
 use super::streamed::Stored;
 use super::unseen::UnseenRows;
-use super::view::View;
 use crate::error::Result;
-use crate::kernel::{self, Packing, ResidualSums, Workspace};
+use crate::kernel::{self, PaddingBuffer, ResidualSums, Workspace};
 use crate::manifold::Point;
 use crate::model::{Biases, Clip, value_of};
 use crate::reduce::{Exchange, Travels, map_lanes};
@@ -68,20 +68,20 @@ pub fn residuals(
     point: &Point,
     mode_order: &[usize],
     unseen: &UnseenRows,
-    packing: &mut Packing,
+    packing: &mut PaddingBuffer,
 ) -> Result<ResidualSums> {
     let stored = Stored::new(&point.core, mode_order);
-    let mut room = View::default();
-    let packed = packing.point(stored.view(&room.of(&point.factors, mode_order, exchange)));
+    let mut room = RemoteRows::default();
+    let padded = packing.point(stored.view(&room.of(&point.factors, mode_order, exchange)));
     let flags = unseen.view();
     let all_seen = flags.iter().all(Option::is_none);
     let lanes = map_lanes(stream, &ResidualSums::default(), |lane| {
         let (mut sums, mut workspace) = (ResidualSums::default(), Workspace::new());
         stream.for_each(lane, |block| {
             if all_seen {
-                kernel::residual(block, &packed, &mut sums, &mut workspace);
+                kernel::residual(block, &padded, &mut sums, &mut workspace);
             } else {
-                kernel::residual_of_seen(block, packed.factors(), &flags, &mut sums, &mut workspace);
+                kernel::residual_of_seen(block, padded.factors(), &flags, &mut sums, &mut workspace);
             }
             Ok(())
         })?;
@@ -148,11 +148,11 @@ pub fn score(
     scoring: &Scoring<'_>,
 ) -> Result<Scored> {
     if scoring.biases.is_none() && scoring.clip.is_none() && !scoring.held.contains(&true) {
-        let all = residuals(stream, exchange, point, mode_order, unseen, &mut Packing::new())?;
+        let all = residuals(stream, exchange, point, mode_order, unseen, &mut PaddingBuffer::new())?;
         return Ok(Scored { all, fallback: ResidualSums::default() });
     }
     let stored = Stored::new(&point.core, mode_order);
-    let mut room = View::default();
+    let mut room = RemoteRows::default();
     let view = stored.view(&room.of(&point.factors, mode_order, exchange));
     let flags = unseen.view();
     let is_held = |mode: usize| scoring.held.get(mode).copied().unwrap_or(false);

@@ -1,19 +1,19 @@
 //! Joins stream, kernel and reduce: the cost over a dataset, its gradient, and the step sums.
 
 use super::needs::{Needs, in_levels};
+use super::remote_rows::RemoteRows;
 use super::score::residuals;
 use super::targets::Targets;
 use super::unseen::UnseenRows;
-use super::view::View;
 use crate::budget::{Budget, Reservation};
 use crate::error::{Error, Result};
-use crate::kernel::{self, FactorsView, GradientSums, LinePolynomial, Packing, Precision, Workspace};
+use crate::kernel::{self, FactorsView, GradientSums, LinePolynomial, PaddingBuffer, Precision, Workspace};
 use crate::manifold::{Core, Point, Tangent};
 use crate::model::Biases;
 use crate::reduce::{Buffers, Exchange, map_lanes};
 use crate::rows::Rows;
 use crate::shard::{Dataset, Split};
-use crate::solver::{Cost, Objective, StepSums};
+use crate::solver::{Cost, LinearisedStep, Objective};
 use crate::stream::{Access, Share, Stream};
 use crate::team::{Combine, Team};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -29,10 +29,10 @@ pub struct Streamed {
     /// What travels between processes for passes over either.
     exchange: Exchange,
     validation_exchange: Option<Exchange>,
-    views: [View; 2],
+    views: [RemoteRows; 2],
     mode_order: Vec<usize>,
     buffers: Buffers,
-    packing: Packing,
+    packing: PaddingBuffer,
     unseen: UnseenRows,
     biases: Option<Biases>,
     /// The sum of the weights of the train entries, as the stream hands them out: their number where they
@@ -152,7 +152,7 @@ impl Streamed {
             views: Default::default(),
             mode_order,
             buffers: Buffers::new(buffers as usize, &dims, &stored, precision),
-            packing: Packing::new(),
+            packing: PaddingBuffer::new(),
             unseen,
             biases: None,
             weight: manifest.weight(Split::Train) * manifest.weight_scale(),
@@ -235,7 +235,7 @@ impl Streamed {
         /// Blocks of the sample.
         const BLOCKS: usize = 16;
         let stored = Stored::new(&point.core, &self.mode_order);
-        let mut room = View::default();
+        let mut room = RemoteRows::default();
         let view = stored.view(&room.of(&point.factors, &self.mode_order, &self.exchange));
         let mut workspace = Workspace::new();
         // Per block, so that it does not matter which process has it.
@@ -268,7 +268,7 @@ impl Streamed {
         let scale = self.scale;
         let stored = Stored::new(&point.core, &self.mode_order).scaled(scale);
         let rows = self.views[0].of(&point.factors, &self.mode_order, &self.exchange);
-        let packed = self.packing.point(stored.view(&rows));
+        let padded = self.packing.point(stored.view(&rows));
         let stream = chunk.map_or(&self.train, |chunk| &self.chunks[chunk]);
         let mut core = vec![0.0; stored.core.len()];
         // Level l of the sums is mode_order[l] of the tangent.
@@ -284,7 +284,7 @@ impl Streamed {
             |lane, sums: &mut GradientSums| {
                 let (mut workspace, mut values) = (Workspace::new(), Vec::new());
                 stream.for_each(lane, |block| {
-                    kernel::gradient(&targets.view(block, &mut values), &packed, sums, &mut workspace);
+                    kernel::gradient(&targets.view(block, &mut values), &padded, sums, &mut workspace);
                     Ok(())
                 })
             },
@@ -327,7 +327,7 @@ impl Objective for Streamed {
         self.gradient_of(Some(chunk), point, partials)
     }
 
-    fn step_sums(&mut self, point: &Point, direction: &Tangent) -> Result<StepSums> {
+    fn step_sums(&mut self, point: &Point, direction: &Tangent) -> Result<LinearisedStep> {
         let begun = Instant::now();
         let order = &self.mode_order;
         let (stored, moved) = (Stored::new(&point.core, order), Stored::new(&direction.core, order));
@@ -349,8 +349,10 @@ impl Objective for Streamed {
         lanes.iter().for_each(|lane| total.add(lane));
         let entries = self.weight;
         self.count_pass(begun);
-        let sums =
-            StepSums { slope: total.residual_change / entries, curvature: total.change_change / entries };
+        let sums = LinearisedStep {
+            slope: total.residual_change / entries,
+            curvature: total.change_change / entries,
+        };
         self.finite(&[sums.slope, sums.curvature])?;
         Ok(sums)
     }

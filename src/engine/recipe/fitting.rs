@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::manifold::Point;
 use crate::model::{Biases, Clip};
 use crate::objective::bias_fit::{self, Counts};
-use crate::objective::{Coordinates, Penalty, RefinementRoom, Regularised};
+use crate::objective::{Coordinates, Penalty, RefinementMemory, Regularised};
 use crate::shard::Dataset;
 use crate::solver::{Beta, Options, Solver, State};
 
@@ -25,7 +25,7 @@ pub(super) struct Terms {
     pub(super) seed: u64,
     /// The variance of the train values.
     pub(super) variance: f64,
-    pub(super) refinement_room: RefinementRoom,
+    pub(super) refinement_memory: RefinementMemory,
     pub(super) control: Control,
     /// Makes a solver with the metric of the run.
     pub(super) make_solver: Box<dyn Fn(Options) -> Solver + Send>,

@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::manifold::{Point, Tangent};
 use crate::model::Clip;
 use crate::objective::rows_fit::{RowsFit, covariance_bytes};
-use crate::objective::{RefinementRoom, thresholds};
+use crate::objective::{RefinementMemory, thresholds};
 use crate::solver::Objective;
 
 /// Sweeps over the rows end here at the latest; they end when validation hardly improves any more.
@@ -66,7 +66,7 @@ impl Trainer {
         }
         let dims = self.fitting.terms.dims.clone();
         let bytes = |mode: usize| covariance_bytes(dims[mode] as u64, stage.ranks[mode]);
-        let room: RefinementRoom = self.fitting.terms.refinement_room;
+        let room: RefinementMemory = self.fitting.terms.refinement_memory;
         if bytes(main[0]) + bytes(main[1]) > room.covariances {
             self.fitting
                 .terms

@@ -112,22 +112,22 @@ impl Recipe {
     /// Says what cannot be, before anything is read.
     pub fn check(&self, manifest: &Manifest) -> Result<()> {
         if self.decides() && manifest.validation.entries == 0 {
-            let what = "--bias auto, --penalty auto, --grow and --rank auto decide on validation entries, and \
-                        there are none: convert with --split or --validation, or give --bias, --penalty, \
-                        --no-grow and --rank";
+            let what = "`bias` auto, `penalty` auto, `grow` and `rank` auto decide on validation entries, and \
+                        there are none: convert with `split` or `validation`, or give `bias`, `penalty`, \
+                        `no_grow` and `rank`";
             return Err(Error::request(what));
         }
         if self.refines() && manifest.validation.entries == 0 {
-            let what = "--refine decides on validation entries, and there are none: convert with --split or \
-                        --validation";
+            let what = "`refine` decides on validation entries, and there are none: convert with `split` or \
+                        `validation`";
             return Err(Error::request(what));
         }
         if let Some((of, clock)) = self.bias_time {
             if of == clock || of >= manifest.modes.len() || clock >= manifest.modes.len() {
-                return Err(Error::request("--bias-time wants two different modes, as in user:timestamp"));
+                return Err(Error::request("`bias_time` wants two different modes, as in user:timestamp"));
             }
             if matches!(self.bias, BiasChoice::None | BiasChoice::Mean) {
-                return Err(Error::request("--bias-time goes with --bias modes or auto"));
+                return Err(Error::request("`bias_time` goes with `bias` modes or auto"));
             }
         }
         Ok(())

@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::manifold::{Point, orthonormalize};
 use crate::model::{Biases, Clip, Model};
 use crate::objective::bias_fit::{self, Damping};
-use crate::objective::{Coordinates, RefinementRoom, Regularised};
+use crate::objective::{Coordinates, RefinementMemory, Regularised};
 use crate::shard::Dataset;
 use crate::solver::{Algorithm, Options, Solver, State, Stochastic, StoppedBy};
 
@@ -304,7 +304,7 @@ fn terms(setup: Setup<'_>, control: &Control) -> (Terms, Option<Model>) {
         bound: setup.ranks.to_vec(),
         seed: setup.seed,
         variance: manifest.variance(),
-        refinement_room: RefinementRoom::of(manifest, setup.ranks),
+        refinement_memory: RefinementMemory::of(manifest, setup.ranks),
         control: control.clone(),
         make_solver: setup.make_solver,
     };

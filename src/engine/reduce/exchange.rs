@@ -2,7 +2,7 @@
 //! sums of gradient rows that it has a part in. Known once, from the entries that each process goes
 //! through: where a process touches few rows of a mode, few travel.
 
-use super::row_ranges::{Bits, Runs, words};
+use super::row_ranges::{Bits, RowRanges, words};
 use crate::error::Result;
 use crate::kernel::GradientSums;
 use crate::rows::Rows;
@@ -29,17 +29,17 @@ pub struct Exchange {
 struct Level {
     rows: usize,
     /// T_q of this process.
-    touched: Runs,
+    touched: RowRanges,
     /// Per process, the rows of this one's that it touches.
-    given: Vec<Runs>,
+    given: Vec<RowRanges>,
     /// Running sums that come from the process before: touched there or before, and here or later.
-    incoming: Runs,
+    incoming: RowRanges,
     /// Running sums that go to the next process.
-    outgoing: Runs,
+    outgoing: RowRanges,
     /// Sums that are complete here: nobody later touches them.
-    complete: Runs,
+    complete: RowRanges,
     /// Per process, the rows of this one's whose sums are complete there.
-    completed: Vec<Runs>,
+    completed: Vec<RowRanges>,
 }
 
 /// Chunk by chunk.
@@ -219,7 +219,7 @@ impl Level {
         let or = |a: &Bits, b: &Bits| a.iter().zip(b).map(|(a, b)| a | b).collect::<Bits>();
         let and = |a: &Bits, b: &Bits| a.iter().zip(b).map(|(a, b)| a & b).collect::<Bits>();
         // Each process tells every other which rows of its block it means.
-        let tell = |bits: &Bits| -> Vec<Runs> {
+        let tell = |bits: &Bits| -> Vec<RowRanges> {
             for peer in (0..size).filter(|&peer| peer != me && !block(peer).is_empty()) {
                 team.send(peer, Kind::Pattern, bits[block(peer)].to_vec());
             }
@@ -230,7 +230,7 @@ impl Level {
                 } else {
                     team.receive(peer, Kind::Pattern, block(me).len())
                 };
-                Runs::from_bits(&words, first)
+                RowRanges::from_bits(&words, first)
             };
             let all = (0..size).map(heard).collect();
             team.settle(0);
@@ -252,11 +252,11 @@ impl Level {
         let completed = tell(&complete);
         Level {
             rows,
-            touched: Runs::from_bits(&touched, 0),
+            touched: RowRanges::from_bits(&touched, 0),
             given,
-            incoming: Runs::from_bits(&and(&before, &from), 0),
-            outgoing: Runs::from_bits(&and(&upto, &after), 0),
-            complete: Runs::from_bits(&complete, 0),
+            incoming: RowRanges::from_bits(&and(&before, &from), 0),
+            outgoing: RowRanges::from_bits(&and(&upto, &after), 0),
+            complete: RowRanges::from_bits(&complete, 0),
             completed,
         }
     }

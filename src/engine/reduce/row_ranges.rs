@@ -13,9 +13,9 @@ pub(super) fn words(rows: usize) -> usize {
 /// Rows as ascending, disjoint ranges: one for a mode that is touched everywhere or in a stretch, many
 /// short ones where few rows are touched here and there.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Runs(Vec<Range<u32>>);
+pub(super) struct RowRanges(Vec<Range<u32>>);
 
-impl Runs {
+impl RowRanges {
     /// The rows whose bit is set; the first bit is that of row `first`.
     pub(super) fn from_bits(bits: &[u64], first: usize) -> Self {
         let mut runs: Vec<Range<u32>> = Vec::new();
@@ -35,7 +35,7 @@ impl Runs {
                 at += ones;
             }
         }
-        Runs(runs)
+        RowRanges(runs)
     }
 
     /// The parts of the runs that lie in a range.
@@ -97,7 +97,7 @@ mod tests {
                     rows.push(row + 128);
                 }
             }
-            let runs = Runs::from_bits(&bits, 128);
+            let runs = RowRanges::from_bits(&bits, 128);
             let all: Vec<usize> = runs.within(0..1000).flatten().collect();
             assert_eq!(all, rows);
             let some: Vec<usize> = runs.within(140..250).flatten().collect();

@@ -182,8 +182,8 @@ impl Config {
         let (lanes, processes) = (self.lanes, team.size());
         if lanes < processes {
             let what = format!(
-                "{lanes} lanes are too few for {processes} processes: start fewer, or a new run with --lanes \
-                 {processes} (a dataset in parts is cut by its lanes: distribute it with --lanes)"
+                "{lanes} lanes are too few for {processes} processes: start fewer, or a new run with `lanes` \
+                 {processes} (a dataset in parts is cut by its lanes: distribute it with `lanes`)"
             );
             return Err(Error::request(what));
         }
@@ -307,7 +307,7 @@ pub fn check_rank(rank: &[usize], manifest: &Manifest) -> Result<Vec<usize>> {
         many => {
             let names: Vec<&str> = manifest.modes.iter().map(|mode| mode.name.as_str()).collect();
             let what =
-                format!("--rank gives {} ranks for {} modes ({})", many.len(), dims.len(), names.join(", "));
+                format!("`rank` gives {} ranks for {} modes ({})", many.len(), dims.len(), names.join(", "));
             return Err(Error::request(what));
         }
     };

@@ -21,7 +21,7 @@ pub struct RunDirectory<'d> {
 }
 
 /// What can be done about a run that is in the way.
-const HINT: &str = "`tenfill resume` goes on with it, --force begins anew";
+const HINT: &str = "`tenfill resume` goes on with it, `force` begins anew";
 
 impl<'d> RunDirectory<'d> {
     /// Begins a new run. Only a run is replaced, and only where the user wants it.

@@ -1,7 +1,7 @@
 //! The end of a run: rows fitted to their own entries where that helps, and the errors of the model.
 
 use super::save::{Kept, Saver};
-use super::train::{Job, Outcome, SplitErrors};
+use super::train::{Outcome, Session, SplitErrors};
 use crate::error::Result;
 use crate::model::Clip;
 use crate::objective::{Scoring, score, score_mean};
@@ -16,7 +16,7 @@ use std::path::Path;
 /// A model that explains less of the variance has learned nothing: as much would come by chance.
 const LEARNED: f64 = 1e-4;
 
-impl Job<'_> {
+impl Session<'_> {
     /// Iteration, train and validation error of the model that is kept.
     pub(super) fn kept(&self, trainer: &Trainer) -> Kept {
         let state = &trainer.state;

@@ -69,7 +69,7 @@ fn check_processes(config: &Config, team: Team) -> Result<()> {
     if team.is_alone() {
         return Ok(());
     }
-    let what = format!("--algorithm {name} runs in one process: leave out mpirun, or use --algorithm cg");
+    let what = format!("`algorithm` {name} runs in one process: leave out mpirun, or use `algorithm` cg");
     Err(Error::request(what))
 }
 
@@ -168,7 +168,7 @@ fn say_processes(objective: &Streamed, config: &Config, limits: &Limits, control
     let most = lanes.div_ceil(team.size());
     if limits.threads > most {
         control.say(format!(
-            "{most} of {} threads of a process have a lane to go through: --lanes {} would give one to each",
+            "{most} of {} threads of a process have a lane to go through: `lanes` {} would give one to each",
             limits.threads,
             team.size() * limits.threads
         ));
@@ -212,7 +212,7 @@ pub(super) fn start_point(config: &Config, dataset: &Dataset, objective: &Regula
         Init::Run(run) => {
             let model = team.agree(Model::read(run))?;
             if model.biases.is_some() {
-                let what = "its model has biases, which the plain method has not: leave --bias to auto";
+                let what = "its model has biases, which the plain method has not: leave `bias` to auto";
                 return team.agree(Err(Error::input(run, what)));
             }
             if model.point.dims() != dims || model.point.ranks() != config.rank {

@@ -136,12 +136,12 @@ pub fn resume(
         let upto = team.is_first().then_some(iteration);
         let log = team.agree(Log::open(run.disk(), run.path(), upto))?;
         let before = loaded.progress.clone();
-        let mut job = Job::new(
+        let mut session = Session::new(
             run, &dataset, &config, limits, control, observe, &budget, usage, before, &objective, log,
         );
-        job.saved = Some(Mark::of(&loaded.state));
+        session.saved = Some(Mark::of(&loaded.state));
         let extra = loaded.extra.unwrap_or_else(|| Extra::plain(&config.rank));
-        job.go_on(Trainer::resume(setup(&config, &dataset), objective, loaded.state, extra, control)?)
+        session.go_on(Trainer::resume(setup(&config, &dataset), objective, loaded.state, extra, control)?)
     })
 }
 
@@ -172,10 +172,10 @@ fn begin(
     let log = team.agree(Log::open(run.disk(), run.path(), None))?;
     team.agree(run.begun())?;
     let (before, objective) = (Progress::default(), trainer.objective());
-    let mut job =
-        Job::new(run, dataset, config, limits, control, observe, &budget, usage, before, objective, log);
-    job.log_iteration(&trainer, 1, 0.0)?;
-    job.go_on(trainer)
+    let mut session =
+        Session::new(run, dataset, config, limits, control, observe, &budget, usage, before, objective, log);
+    session.log_iteration(&trainer, 1, 0.0)?;
+    session.go_on(trainer)
 }
 
 fn checkpoints(run: &RunDirectory<'_>, config: &Config) -> Checkpoints {
@@ -191,7 +191,7 @@ fn in_pool<T: Send>(limits: &Limits, work: impl FnOnce() -> Result<T> + Send) ->
 }
 
 /// What goes along with the solver.
-pub(super) struct Job<'a> {
+pub(super) struct Session<'a> {
     pub(super) run: &'a RunDirectory<'a>,
     pub(super) dataset: &'a Dataset,
     pub(super) config: &'a Config,
@@ -211,7 +211,7 @@ pub(super) struct Job<'a> {
     snapshot: Option<Reservation>,
 }
 
-impl<'a> Job<'a> {
+impl<'a> Session<'a> {
     fn new(
         run: &'a RunDirectory<'a>,
         dataset: &'a Dataset,
@@ -231,9 +231,9 @@ impl<'a> Job<'a> {
         let alone = limits.team.is_alone();
         let copy = alone.then(|| budget.reserve(needs.snapshot(), "a copy of the state").ok()).flatten();
         if alone && copy.is_none() {
-            control.detail("--memory has no room for a copy of the state: passes wait for checkpoints");
+            control.detail("`memory` has no room for a copy of the state: passes wait for checkpoints");
         }
-        Job {
+        Session {
             run,
             dataset,
             config,

@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 
-use super::objective::{Cost, Objective, StepSums};
+use super::objective::{Cost, LinearisedStep, Objective};
 use crate::manifold::{Core, Point, Tangent};
 use crate::rows::Rows;
 
@@ -97,7 +97,7 @@ impl Objective for InMemory {
         Ok(Cost::plain(sum / count, absolute / count))
     }
 
-    fn step_sums(&mut self, point: &Point, direction: &Tangent) -> Result<StepSums, Infallible> {
+    fn step_sums(&mut self, point: &Point, direction: &Tangent) -> Result<LinearisedStep, Infallible> {
         let (mut slope, mut curvature) = (0.0, 0.0);
         for (index, value) in self.train.iter(point.order()) {
             let rows = gather(&point.factors, index);
@@ -112,7 +112,7 @@ impl Objective for InMemory {
             curvature += change * change;
         }
         let count = self.train.len() as f64;
-        Ok(StepSums { slope: slope / count, curvature: curvature / count })
+        Ok(LinearisedStep { slope: slope / count, curvature: curvature / count })
     }
 
     fn line_polynomial(&mut self, point: &Point, direction: &Tangent) -> Result<Vec<f64>, Infallible> {

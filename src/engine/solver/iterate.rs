@@ -19,16 +19,16 @@ use crate::manifold::{Frame, Geometry, Point, Tangent, retract_absorbing};
 pub struct Solver {
     geometry: Box<dyn Geometry>,
     options: Options,
-    room: Option<Room>,
+    scratch: Option<Scratch>,
 }
 
-/// Room for a trial point and its partials. What is in it between iterations matters to nobody.
-pub(super) struct Room {
+/// Scratch for a trial point and its partials. What is in it between iterations matters to nobody.
+pub(super) struct Scratch {
     pub(super) trial: Point,
     pub(super) partials: Tangent,
 }
 
-/// A step that lowers the cost; its point and partials are in the room.
+/// A step that lowers the cost; its point and partials are in the scratch.
 struct Accepted {
     cost: Cost,
     step: f64,
@@ -43,7 +43,7 @@ impl Solver {
 
     /// A solver with a metric that was chosen at run time.
     pub fn boxed(geometry: Box<dyn Geometry>, options: Options) -> Self {
-        Solver { geometry, options, room: None }
+        Solver { geometry, options, scratch: None }
     }
 
     /// The options.
@@ -110,35 +110,35 @@ impl Solver {
         state: &mut State,
         objective: &mut O,
     ) -> Result<Option<Iteration>, O::Error> {
-        let mut room = self.take_room(state);
-        let mut accepted = self.line_search(state, objective, &mut room)?;
+        let mut scratch = self.take_scratch(state);
+        let mut accepted = self.line_search(state, objective, &mut scratch)?;
         let mut restarted = false;
         // Where the direction is -grad already, trying it again would only repeat the failure.
         if accepted.is_none() && state.slope != -state.gradient_square {
             restarted = true;
             set_to_descent(&mut state.direction, &state.gradient);
             state.slope = -state.gradient_square;
-            accepted = self.line_search(state, objective, &mut room)?;
+            accepted = self.line_search(state, objective, &mut scratch)?;
         }
         let Some(accepted) = accepted else {
             state.stuck = true;
-            self.room = Some(room);
+            self.scratch = Some(scratch);
             return Ok(None);
         };
-        let validation_mse = objective.validation(&room.trial)?;
+        let validation_mse = objective.validation(&scratch.trial)?;
         let damping = damping_after(state.damping, accepted.step, &state.point);
-        let missed = damping * objective.missed(&room.trial, &accepted.cost);
-        let frame = self.geometry.frame_missing(&room.trial, missed);
-        self.geometry.gradient(&frame, &mut room.partials);
-        let square = frame.inner(&room.partials, &room.partials);
-        let (beta, turned_back) = self.turn(state, &frame, &room.partials, square);
+        let missed = damping * objective.missed(&scratch.trial, &accepted.cost);
+        let frame = self.geometry.frame_missing(&scratch.trial, missed);
+        self.geometry.gradient(&frame, &mut scratch.partials);
+        let square = frame.inner(&scratch.partials, &scratch.partials);
+        let (beta, turned_back) = self.turn(state, &frame, &scratch.partials, square);
         restarted |= turned_back;
         let guarded = frame.guarded();
         drop(frame);
 
-        std::mem::swap(&mut state.point, &mut room.trial);
-        std::mem::swap(&mut state.gradient, &mut room.partials);
-        self.room = Some(room);
+        std::mem::swap(&mut state.point, &mut scratch.trial);
+        std::mem::swap(&mut state.gradient, &mut scratch.partials);
+        self.scratch = Some(scratch);
         state.gradient_square = square;
         state.guards += guarded;
         state.damping = damping;
@@ -214,16 +214,16 @@ impl Solver {
     ///
     /// The objective's own; the state is unchanged then.
     pub fn refresh<O: Objective>(&mut self, state: &mut State, objective: &mut O) -> Result<(), O::Error> {
-        let mut room = self.take_room(state);
-        let cost = objective.cost_and_gradient(&state.point, &mut room.partials)?;
+        let mut scratch = self.take_scratch(state);
+        let cost = objective.cost_and_gradient(&state.point, &mut scratch.partials)?;
         let missed = state.damping * objective.missed(&state.point, &cost);
         let frame = self.geometry.frame_missing(&state.point, missed);
-        self.geometry.gradient(&frame, &mut room.partials);
-        let square = frame.inner(&room.partials, &room.partials);
-        state.slope = frame.inner(&room.partials, &state.direction);
+        self.geometry.gradient(&frame, &mut scratch.partials);
+        let square = frame.inner(&scratch.partials, &scratch.partials);
+        state.slope = frame.inner(&scratch.partials, &state.direction);
         drop(frame);
-        std::mem::swap(&mut state.gradient, &mut room.partials);
-        self.room = Some(room);
+        std::mem::swap(&mut state.gradient, &mut scratch.partials);
+        self.scratch = Some(scratch);
         if state.slope >= 0.0 {
             set_to_descent(&mut state.direction, &state.gradient);
             state.slope = -square;
@@ -243,7 +243,7 @@ impl Solver {
         &self,
         state: &mut State,
         objective: &mut O,
-        room: &mut Room,
+        scratch: &mut Scratch,
     ) -> Result<Option<Accepted>, O::Error> {
         state.last.passes += 1;
         let first = match self.options.step {
@@ -257,14 +257,14 @@ impl Solver {
             return Ok(None);
         };
         for backtracks in 0..MAX_TRIES {
-            let (from, along, to) = (&state.point, &state.direction, &mut room.trial);
+            let (from, along, to) = (&state.point, &state.direction, &mut scratch.trial);
             let moved = match self.options.step {
                 StepRule::Linearised => self.geometry.retract(from, along, step, to),
                 StepRule::Exact => retract_absorbing(from, along, step, to),
             };
             if moved.is_ok() {
                 state.last.passes += 1;
-                let cost = objective.cost_and_gradient(&room.trial, &mut room.partials)?;
+                let cost = objective.cost_and_gradient(&scratch.trial, &mut scratch.partials)?;
                 if cost.total <= state.last.cost + ARMIJO * step * state.slope {
                     return Ok(Some(Accepted { cost, step, backtracks }));
                 }
@@ -316,16 +316,16 @@ impl Solver {
         &*self.geometry
     }
 
-    /// Gives room back.
-    pub(super) fn put_room(&mut self, room: Room) {
-        self.room = Some(room);
+    /// Gives scratch back.
+    pub(super) fn put_scratch(&mut self, scratch: Scratch) {
+        self.scratch = Some(scratch);
     }
 
-    pub(super) fn take_room(&mut self, state: &State) -> Room {
-        let same = |room: &Room| {
-            room.trial.dims() == state.point.dims() && room.trial.ranks() == state.point.ranks()
+    pub(super) fn take_scratch(&mut self, state: &State) -> Scratch {
+        let same = |scratch: &Scratch| {
+            scratch.trial.dims() == state.point.dims() && scratch.trial.ranks() == state.point.ranks()
         };
-        self.room.take().filter(same).unwrap_or_else(|| Room {
+        self.scratch.take().filter(same).unwrap_or_else(|| Scratch {
             trial: Point::zeros_like(&state.point),
             partials: Tangent::zeros_like(&state.point),
         })

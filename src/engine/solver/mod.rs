@@ -46,7 +46,7 @@ mod tests;
 pub use check::{GradientCheck, check_gradient};
 pub use in_memory::{Entries, InMemory};
 pub use iterate::Solver;
-pub use objective::{Cost, Objective, StepSums};
+pub use objective::{Cost, LinearisedStep, Objective};
 pub use options::{ARMIJO, Algorithm, Beta, MAX_TRIES, ORTHOGONAL, Options, StepRule};
 pub use polynomial::least_minimum;
 pub use state::{Best, Iteration, State, StoppedBy};

@@ -24,7 +24,7 @@ impl Cost {
 /// train entries, L the linearised change of X on them along the direction,
 /// L = sum_d G x_d xi_d x_{e != d} U_e + xi_G x_d U_d.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct StepSums {
+pub struct LinearisedStep {
     /// <r, L> / |Omega|: half the slope of the cost. An objective that adds to the cost adds half
     /// the slope of that.
     pub slope: f64,
@@ -84,7 +84,7 @@ pub trait Objective {
     /// # Errors
     ///
     /// What reading the data may bring.
-    fn step_sums(&mut self, point: &Point, direction: &Tangent) -> Result<StepSums, Self::Error>;
+    fn step_sums(&mut self, point: &Point, direction: &Tangent) -> Result<LinearisedStep, Self::Error>;
 
     /// The coefficients, lowest first, of the polynomial in s (degree 2 (D + 1)) that is the cost
     /// of the tensor (G + s xi_G) x_d (U_d + s xi_d). One pass. None for an objective that is no polynomial:

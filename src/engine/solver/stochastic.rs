@@ -173,8 +173,8 @@ impl Solver {
             state.stochastic = Some(phase);
             return Ok(false);
         };
-        let mut room = self.take_room(state);
-        let share = match objective.chunk_cost_and_gradient(chunk, &state.point, &mut room.partials) {
+        let mut scratch = self.take_scratch(state);
+        let share = match objective.chunk_cost_and_gradient(chunk, &state.point, &mut scratch.partials) {
             Ok(cost) => cost,
             Err(error) => {
                 state.stochastic = Some(phase);
@@ -187,28 +187,28 @@ impl Solver {
         about.position += 1;
         let geometry = Raised { metric: self.geometry(), damping: about.damping };
         let frame = geometry.frame(&state.point);
-        frame.gradient(&mut room.partials);
-        let square = frame.inner(&room.partials, &room.partials);
+        frame.gradient(&mut scratch.partials);
+        let square = frame.inner(&scratch.partials, &scratch.partials);
         drop(frame);
         // A chunk has all entries of its own slices, so that it says of their rows what the whole data
         // would; of everything else it says a part, which is given more weight.
         let weight = (chunks as f64 / 4.0).max(1.0);
-        for (mode, rows) in room.partials.factors.iter_mut().enumerate() {
+        for (mode, rows) in scratch.partials.factors.iter_mut().enumerate() {
             if Some(mode) != objective.leading_mode() {
                 rows.scale(weight);
             }
         }
-        room.partials.core.scale(weight);
+        scratch.partials.core.scale(weight);
         let whole = state.point.cells() / 2.0;
-        state.direction.axpby(-RATE * about.share * whole, &room.partials, MOMENTUM);
-        let moved = retract(&state.point, &state.direction, 1.0, &mut room.trial).is_ok();
+        state.direction.axpby(-RATE * about.share * whole, &scratch.partials, MOMENTUM);
+        let moved = retract(&state.point, &state.direction, 1.0, &mut scratch.trial).is_ok();
         let sound = moved && about.cost.is_finite();
         if sound {
-            std::mem::swap(&mut state.point, &mut room.trial);
+            std::mem::swap(&mut state.point, &mut scratch.trial);
             let frame: Frame<'_> = geometry.frame(&state.point);
             frame.project_tangent(&mut state.direction);
         }
-        self.put_room(room);
+        self.put_scratch(scratch);
         let hopeless = !sound || about.bars[0].is_some_and(|last| about.cost > HOPELESS * last);
         let ended = about.position == chunks;
         let mut kept = false;

@@ -20,7 +20,7 @@ pub struct Output {
 impl Output {
     /// An output of a command that reads nothing.
     pub fn new(path: impl Into<PathBuf>, force: bool) -> Self {
-        Output { path: path.into(), force, hint: "--force replaces it", inputs: Vec::new() }
+        Output { path: path.into(), force, hint: "`force` replaces it", inputs: Vec::new() }
     }
 
     /// The same, apart from what the command reads; `-` is standard input.

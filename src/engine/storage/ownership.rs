@@ -93,7 +93,7 @@ pub(super) fn prove(kind: &dyn Kind, folder: &Path) -> Result<()> {
         Error::Newer { .. } | Error::Interrupted => error,
         _ => {
             let what = format!(
-                "this is no {name} of tenfill, or a damaged one, so --force does not replace it: remove it \
+                "this is no {name} of tenfill, or a damaged one, so `force` does not replace it: remove it \
                  yourself, or choose another name"
             );
             Error::input(folder, what)
@@ -107,7 +107,7 @@ pub(super) fn prove(kind: &dyn Kind, folder: &Path) -> Result<()> {
         None => Ok(()),
         Some(stranger) => {
             let what = format!(
-                "{} is not a part of this {name}, so --force does not replace it: move it elsewhere, or \
+                "{} is not a part of this {name}, so `force` does not replace it: move it elsewhere, or \
                  choose another name",
                 stranger.display()
             );

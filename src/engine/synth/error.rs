@@ -7,7 +7,7 @@ use crate::{MAX_ORDER, MIN_ORDER};
 pub enum SynthError {
     /// Too few or too many modes.
     #[error(
-        "a tensor needs {MIN_ORDER} to {MAX_ORDER} modes, but {order} dimensions were given; change --dims"
+        "a tensor needs {MIN_ORDER} to {MAX_ORDER} modes, but {order} dimensions were given; change `dims`"
     )]
     Order {
         /// The number of dimensions given.
@@ -15,7 +15,7 @@ pub enum SynthError {
     },
     /// Dimensions and ranks do not pair up.
     #[error(
-        "{dims} dimensions need as many ranks, but {ranks} were given; make --dims and --rank equally long"
+        "{dims} dimensions need as many ranks, but {ranks} were given; make `dims` and `rank` equally long"
     )]
     RankCount {
         /// The number of dimensions given.
@@ -58,7 +58,7 @@ pub enum SynthError {
         product: u128,
     },
     /// The core alone would fill the memory.
-    #[error("ranks {rank:?} make a core of {values} values, above the limit of {limit}; lower --rank")]
+    #[error("ranks {rank:?} make a core of {values} values, above the limit of {limit}; lower `rank`")]
     CoreTooLarge {
         /// The ranks.
         rank: Vec<usize>,
@@ -68,17 +68,17 @@ pub enum SynthError {
         limit: u128,
     },
     /// Cells cannot be numbered.
-    #[error("dimensions {dims:?} make more than 2^126 cells, too many to draw from; lower --dims")]
+    #[error("dimensions {dims:?} make more than 2^126 cells, too many to draw from; lower `dims`")]
     TooManyCells {
         /// The dimensions.
         dims: Vec<u32>,
     },
     /// Nothing to train on.
-    #[error("0 train entries were asked for; give at least 1 by --entries or --oversampling")]
+    #[error("0 train entries were asked for; give at least 1 by `entries` or `oversampling`")]
     NoEntries,
     /// More entries than cells.
     #[error(
-        "{asked} entries (train, validation and test) were asked for, but the tensor has only {cells} cells and none is drawn twice; lower --entries, --oversampling or --test, or raise --dims"
+        "{asked} entries (train, validation and test) were asked for, but the tensor has only {cells} cells and none is drawn twice; lower `entries`, `oversampling` or `test`, or raise `dims`"
     )]
     TooManyEntries {
         /// Train, validation and test entries together.
@@ -88,7 +88,7 @@ pub enum SynthError {
     },
     /// More ratings than pairs of user and item.
     #[error(
-        "{asked} ratings (train, validation and test) were asked for, but {users} users can rate {items} items only {cells} times, each item once; lower --entries or --test, or raise --dims"
+        "{asked} ratings (train, validation and test) were asked for, but {users} users can rate {items} items only {cells} times, each item once; lower `entries` or `test`, or raise `dims`"
     )]
     TooManyRatings {
         /// Train, validation and test entries together.
@@ -101,14 +101,14 @@ pub enum SynthError {
         cells: u64,
     },
     /// A noise level that is none.
-    #[error("noise {noise} is not a level; give a finite number of at least 0 by --noise")]
+    #[error("noise {noise} is not a level; give a finite number of at least 0 by `noise`")]
     Noise {
         /// The noise given.
         noise: f64,
     },
     /// A condition number that is none.
     #[error(
-        "condition number {condition} is impossible for rank {rank}; give a finite number of at least 1 by --condition (exactly 1 for rank 1)"
+        "condition number {condition} is impossible for rank {rank}; give a finite number of at least 1 by `condition` (exactly 1 for rank 1)"
     )]
     Condition {
         /// The condition number given.
@@ -118,7 +118,7 @@ pub enum SynthError {
     },
     /// A diagonal core is a cube.
     #[error(
-        "--condition makes a diagonal core, which needs equal ranks, but they are {rank:?}; make them equal"
+        "`condition` makes a diagonal core, which needs equal ranks, but they are {rank:?}; make them equal"
     )]
     ConditionRanks {
         /// The ranks.
@@ -126,7 +126,7 @@ pub enum SynthError {
     },
     /// A number of entries that cannot be meant.
     #[error(
-        "oversampling {oversampling} of {dof} degrees of freedom is not a number of entries; give a positive finite number by --oversampling"
+        "oversampling {oversampling} of {dof} degrees of freedom is not a number of entries; give a positive finite number by `oversampling`"
     )]
     Oversampling {
         /// The oversampling given.

@@ -65,7 +65,7 @@ impl Factored {
             Factored::DescentEuclidean => Box::new(Euclidean),
             Factored::GeomCg => Box::new(Embedded),
         };
-        Solver::new(geometry, Options { algorithm, beta, ..options })
+        Solver::boxed(geometry, Options { algorithm, beta, ..options })
     }
 }
 

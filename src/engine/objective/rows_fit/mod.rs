@@ -311,7 +311,7 @@ fn fit_chunk(
                 found.squares += if i == j { 1.0 } else { 2.0 } * a[at] * second;
             }
         }
-        // The last row of the packed triangle is that of the bias, where there is one.
+        // The last row of the padded triangle is that of the bias, where there is one.
         if k > rank && unit != 1.0 {
             covariance[triangle_len(rank)..].iter_mut().for_each(|of_bias| *of_bias *= unit);
             covariance[triangle_len(rank) + rank] *= unit;

@@ -12,16 +12,16 @@ use crate::error::Result;
 use crate::kernel::{BlockView, FactorsView, vectorised};
 use crate::manifold::Point;
 use crate::model::{Biases, Ends};
+use crate::objective::remote_rows::RemoteRows;
 use crate::objective::streamed::Stored;
 use crate::objective::targets::Targets;
-use crate::objective::view::View;
 use crate::reduce::{Exchange, own_lanes};
 use crate::rows::triangle_len;
 use crate::stream::{Lane, Stream};
 use rayon::prelude::*;
 use std::ops::Range;
 
-/// The numbers of one row's sums: A packed, b, and the sum of w E(t^2).
+/// The numbers of one row's sums: A padded, b, and the sum of w E(t^2).
 pub(super) fn width(k: usize) -> usize {
     triangle_len(k) + k + 1
 }
@@ -38,7 +38,7 @@ pub(super) fn sums(
     let (own, other) = (&fit.known[which], &fit.known[1 - which]);
     let targets = Targets::new(biases, fit.mode_order);
     let stored = Stored::new(&point.core, fit.mode_order);
-    let mut room = View::default();
+    let mut room = RemoteRows::default();
     let view = stored.view(&room.of(&point.factors, fit.mode_order, exchange));
     let own_biases = biases.map_or(&[][..], |biases| &biases.modes[own.mode]);
     let stride = width(own.k);
@@ -56,7 +56,7 @@ pub(super) fn sums(
         if rows.is_empty() {
             return Ok((start, Vec::new()));
         }
-        let mut pass = Pass::new(own, other, &view, own_biases, fit.ends(), rows);
+        let mut pass = EntrySums::new(own, other, &view, own_biases, fit.ends(), rows);
         let mut values = Vec::new();
         train.for_each(lane, |block| {
             if pass.may_have_rows(block) {
@@ -98,7 +98,7 @@ pub(super) fn sums(
 }
 
 /// One lane's sums on their way.
-struct Pass<'a> {
+struct EntrySums<'a> {
     own: &'a Known,
     other: &'a Known,
     factors: &'a FactorsView<'a>,
@@ -112,8 +112,8 @@ struct Pass<'a> {
     /// C, first mode x second mode, row-major.
     c: Vec<f64>,
     spare: Vec<f64>,
-    /// For rows of the first mode: sums over the group's entries of w (v v^T + S), packed; w v; and
-    /// w (v t - S's column of the bias). For those of the second: E(z z^T), packed; z; C^T times S's
+    /// For rows of the first mode: sums over the group's entries of w (v v^T + S), padded; w v; and
+    /// w (v t - S's column of the bias). For those of the second: E(z z^T), padded; z; C^T times S's
     /// column of the bias.
     square: Vec<f64>,
     line: Vec<f64>,
@@ -125,7 +125,7 @@ struct Pass<'a> {
     open: bool,
 }
 
-impl<'a> Pass<'a> {
+impl<'a> EntrySums<'a> {
     fn new(
         own: &'a Known,
         other: &'a Known,
@@ -136,7 +136,7 @@ impl<'a> Pass<'a> {
     ) -> Self {
         // What is summed up within a group: over the other mode's components, or about the own.
         let r = if own.level < other.level { other.rank } else { own.rank };
-        Pass {
+        EntrySums {
             own,
             other,
             factors,
@@ -365,7 +365,7 @@ impl<'a> Pass<'a> {
     }
 }
 
-/// to += M^T S M, packed, for a packed S of n rows and M of n rows and r columns.
+/// to += M^T S M, padded, for a padded S of n rows and M of n rows and r columns.
 #[inline(always)]
 fn add_congruence<T: Copy + Into<f64>>(
     s: &[T],

@@ -72,7 +72,7 @@ impl Objective for Wrong {
         let cost = self.0.cost_and_gradient(x, g)?;
         Ok(Cost { total: cost.total + x.core.dot(&x.core), ..cost })
     }
-    fn step_sums(&mut self, x: &Point, d: &Tangent) -> Result<StepSums, Infallible> {
+    fn step_sums(&mut self, x: &Point, d: &Tangent) -> Result<LinearisedStep, Infallible> {
         self.0.step_sums(x, d)
     }
     fn line_polynomial(&mut self, x: &Point, d: &Tangent) -> Result<Vec<f64>, Infallible> {

@@ -1,7 +1,7 @@
 //! The rows of the two last levels as the kernels read them: padded to whole vectors, aligned to the
 //! lines of the cache, and in the step pass a row beside its change.
 //!
-//! A packed copy costs a pass over the rows, which is nothing beside a pass over the entries; in
+//! A padded copy costs a pass over the rows, which is nothing beside a pass over the entries; in
 //! return no row straddles a line that it could avoid, none needs a mask, and both levels have the
 //! same width. Levels before the last two are read once per node, from where they are.
 
@@ -13,25 +13,25 @@ use rayon::prelude::*;
 /// A line of the cache.
 #[derive(Debug, Clone, Copy, Pod, Zeroable)]
 #[repr(C, align(64))]
-struct Line([u64; 8]);
+struct CacheLine([u64; 8]);
 
-/// Lines that `count` numbers of type T take.
+/// CacheLines that `count` numbers of type T take.
 ///
 /// # Panics
 ///
 /// Where no memory has so many: a number that has wrapped around would be taken for room that there is.
 fn lines<T>(count: usize) -> usize {
-    count.checked_mul(size_of::<T>()).expect("numbers that fit into memory").div_ceil(size_of::<Line>())
+    count.checked_mul(size_of::<T>()).expect("numbers that fit into memory").div_ceil(size_of::<CacheLine>())
 }
 
 /// Numbers that begin at a line of the cache.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Lines(Vec<Line>);
+pub(super) struct CacheLines(Vec<CacheLine>);
 
-impl Lines {
+impl CacheLines {
     /// Room for `count` numbers of type T, zero where it is new.
     pub(super) fn resize<T>(&mut self, count: usize) {
-        self.0.resize(lines::<T>(count), Line([0; 8]));
+        self.0.resize(lines::<T>(count), CacheLine([0; 8]));
     }
 
     /// Room for `count` numbers of type T at least, what is there being kept.
@@ -53,7 +53,7 @@ impl Lines {
     }
 }
 
-/// How many numbers a packed row has, for the ranks of the two last levels: as many as the vectors
+/// How many numbers a padded row has, for the ranks of the two last levels: as many as the vectors
 /// that `dispatch` has kernels for. `None` where a rank is beyond them, offsets beyond u32, or the processor without vectors.
 pub(super) fn width(ranks: &[usize], dims: &[usize]) -> Option<usize> {
     let rank = ranks.iter().rev().take(2).copied().max().unwrap_or(0);
@@ -62,16 +62,16 @@ pub(super) fn width(ranks: &[usize], dims: &[usize]) -> Option<usize> {
     width.filter(|_| rows <= u32::MAX as usize / (2 * MAX_RANK) && has_vectors())
 }
 
-/// Memory for packed rows, used again from pass to pass.
+/// Memory for padded rows, used again from pass to pass.
 #[derive(Debug, Default)]
-pub struct Packing {
-    levels: [Lines; 2],
+pub struct PaddingBuffer {
+    levels: [CacheLines; 2],
 }
 
-impl Packing {
+impl PaddingBuffer {
     /// No memory yet.
     pub fn new() -> Self {
-        Packing::default()
+        PaddingBuffer::default()
     }
 
     /// The most bytes that it takes for a tensor of these (storage-order) dimensions and ranks.
@@ -81,7 +81,7 @@ impl Packing {
     }
 
     /// Packs a point.
-    pub fn point<'a>(&'a mut self, factors: FactorsView<'a>) -> Packed<'a> {
+    pub fn point<'a>(&'a mut self, factors: FactorsView<'a>) -> PaddedFactors<'a> {
         self.pack(factors, None)
     }
 
@@ -90,48 +90,52 @@ impl Packing {
     /// # Panics
     ///
     /// Where the shapes differ.
-    pub fn line<'a>(&'a mut self, point: FactorsView<'a>, direction: FactorsView<'a>) -> Packed<'a> {
+    pub fn line<'a>(&'a mut self, point: FactorsView<'a>, direction: FactorsView<'a>) -> PaddedFactors<'a> {
         point.assert_same_shape(&direction);
         self.pack(point, Some(direction))
     }
 
-    fn pack<'a>(&'a mut self, factors: FactorsView<'a>, direction: Option<FactorsView<'a>>) -> Packed<'a> {
+    fn pack<'a>(
+        &'a mut self,
+        factors: FactorsView<'a>,
+        direction: Option<FactorsView<'a>>,
+    ) -> PaddedFactors<'a> {
         let order = factors.order();
         let dims: Vec<usize> = (0..order).map(|level| factors.dim(level)).collect();
         let Some(width) = width(factors.ranks(), &dims) else {
-            return Packed { factors, direction, levels: [&[]; 2], width: 0, stride: 0 };
+            return PaddedFactors { factors, direction, levels: [&[]; 2], width: 0, stride: 0 };
         };
         let stride = if direction.is_some() { 2 * width } else { width };
         for (lines, level) in self.levels.iter_mut().zip(order - 2..) {
             lines.resize::<f64>(dims[level] * stride);
-            let packed = &mut lines.numbers_mut()[..dims[level] * stride];
-            copy(packed, stride, factors.rows(level), factors.ranks()[level], 0, width);
+            let padded = &mut lines.numbers_mut()[..dims[level] * stride];
+            copy(padded, stride, factors.rows(level), factors.ranks()[level], 0, width);
             if let Some(direction) = direction {
-                copy(packed, stride, direction.rows(level), factors.ranks()[level], width, width);
+                copy(padded, stride, direction.rows(level), factors.ranks()[level], width, width);
             }
         }
         let levels = [0, 1].map(|n| &self.levels[n].numbers()[..dims[order - 2 + n] * stride]);
-        Packed { factors, direction, levels, width, stride }
+        PaddedFactors { factors, direction, levels, width, stride }
     }
 }
 
-/// Rows to the numbers `from..from + width` of packed rows, with zeros behind them.
-fn copy(packed: &mut [f64], stride: usize, rows: &[f64], rank: usize, from: usize, width: usize) {
+/// Rows to the numbers `from..from + width` of padded rows, with zeros behind them.
+fn copy(padded: &mut [f64], stride: usize, rows: &[f64], rank: usize, from: usize, width: usize) {
     /// Rows of a task: enough to be worth one.
     const ROWS: usize = 4096;
-    let tasks = packed.par_chunks_mut(ROWS * stride).zip(rows.par_chunks(ROWS * rank));
-    tasks.for_each(|(packed, rows)| {
-        for (packed, row) in packed.chunks_exact_mut(stride).zip(rows.chunks_exact(rank)) {
-            let packed = &mut packed[from..from + width];
-            packed[..rank].copy_from_slice(row);
-            packed[rank..].fill(0.0);
+    let tasks = padded.par_chunks_mut(ROWS * stride).zip(rows.par_chunks(ROWS * rank));
+    tasks.for_each(|(padded, rows)| {
+        for (padded, row) in padded.chunks_exact_mut(stride).zip(rows.chunks_exact(rank)) {
+            let padded = &mut padded[from..from + width];
+            padded[..rank].copy_from_slice(row);
+            padded[rank..].fill(0.0);
         }
     });
 }
 
-/// Factors whose two last levels are packed, perhaps with a direction.
+/// Factors whose two last levels are padded, perhaps with a direction.
 #[derive(Debug, Clone, Copy)]
-pub struct Packed<'a> {
+pub struct PaddedFactors<'a> {
     factors: FactorsView<'a>,
     direction: Option<FactorsView<'a>>,
     levels: [&'a [f64]; 2],
@@ -139,7 +143,7 @@ pub struct Packed<'a> {
     stride: usize,
 }
 
-impl<'a> Packed<'a> {
+impl<'a> PaddedFactors<'a> {
     /// The point.
     pub fn factors(&self) -> &FactorsView<'a> {
         &self.factors
@@ -149,12 +153,12 @@ impl<'a> Packed<'a> {
     ///
     /// # Panics
     ///
-    /// Where only a point was packed.
+    /// Where only a point was padded.
     pub(super) fn direction(&self) -> &FactorsView<'a> {
-        self.direction.as_ref().expect("a direction was packed")
+        self.direction.as_ref().expect("a direction was padded")
     }
 
-    /// The width of rows; 0 where the ranks have no kernels of their own, and nothing is packed.
+    /// The width of rows; 0 where the ranks have no kernels of their own, and nothing is padded.
     pub(super) fn width(&self) -> usize {
         self.width
     }
@@ -164,7 +168,7 @@ impl<'a> Packed<'a> {
         self.stride
     }
 
-    /// The packed rows of the two last levels.
+    /// The padded rows of the two last levels.
     pub(super) fn levels(&self) -> [&'a [f64]; 2] {
         self.levels
     }

@@ -6,13 +6,13 @@ use crate::team::Combine;
 
 /// The rows of a point or a direction that this process reads in a pass, where it does not own all.
 #[derive(Debug, Default)]
-pub(super) struct View {
+pub(super) struct RemoteRows {
     levels: Vec<Rows>,
     /// What this process's own rows were when they last travelled.
     sent: Vec<u128>,
 }
 
-impl View {
+impl RemoteRows {
     /// The factors in storage order: as they are, or with the rows that others own brought here.
     pub(super) fn of<'a>(
         &'a mut self,

@@ -16,7 +16,7 @@ const IDS_AT_ONCE: u32 = 4096;
 /// ... < p_h, and n relevant ones in all: precision = h / k, recall = h / n, and NDCG =
 /// sum 1 / log2(1 + p_i) over sum for i = 1 to min(k, n) of 1 / log2(1 + i).
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct RankMetrics {
+pub struct RankingMetrics {
     /// Of what is recommended, the share that is relevant.
     pub precision: f64,
     /// Of what is relevant, the share that is recommended.
@@ -28,7 +28,7 @@ pub struct RankMetrics {
 }
 
 /// What is ranked for whom.
-pub struct RankQuestion<'d> {
+pub struct RankingQuestion<'d> {
     /// What is known of every mode; `ranked` and `each` are not looked at.
     pub question: Vec<Place>,
     /// The mode that is ranked.
@@ -44,16 +44,16 @@ pub struct RankQuestion<'d> {
 }
 
 /// Ranks for every id and compares with `held_out(ids)`.
-pub fn rank_metrics(
+pub fn ranking_metrics(
     model: &Model,
-    asked: &RankQuestion<'_>,
+    asked: &RankingQuestion<'_>,
     mut held_out: impl FnMut(Range<u32>) -> Result<Entries>,
     control: &Control,
-) -> Result<RankMetrics> {
-    let RankQuestion { question, ranked, each, top, .. } = asked;
+) -> Result<RankingMetrics> {
+    let RankingQuestion { question, ranked, each, top, .. } = asked;
     let about = &model.about.modes[*ranked];
     if *top == 0 || *top > about.dim as usize {
-        let what = format!("--top {top} is not between 1 and the {} ids of {}", about.dim, about.name);
+        let what = format!("`top` {top} is not between 1 and the {} ids of {}", about.dim, about.name);
         return Err(Error::request(what));
     }
     let averaged: Vec<bool> = question.iter().map(|place| *place == Place::Average).collect();
@@ -61,7 +61,7 @@ pub fn rank_metrics(
     let ranking = Ranking::new(&places, question, *ranked, Some(*each));
     let dim = model.about.modes[*each].dim;
     control.progress().stage("rank", Unit::Rows, dim.into());
-    let mut sums = RankMetrics::default();
+    let mut sums = RankingMetrics::default();
     for range in asked.seen.ranges(dim)? {
         let (seen, held) = (asked.seen.entries(range.clone())?, held_out(range.clone())?);
         for first in range.clone().step_by(IDS_AT_ONCE as usize) {
@@ -85,7 +85,7 @@ pub fn rank_metrics(
     Ok(sums.mean())
 }
 
-impl RankMetrics {
+impl RankingMetrics {
     /// Adds one id's figures; `relevant` is ascending.
     fn add(&mut self, best: &[Ranked], relevant: &[u32], top: usize) {
         if relevant.is_empty() {
@@ -108,7 +108,7 @@ impl RankMetrics {
 
     fn mean(self) -> Self {
         let ids = self.ids.max(1) as f64;
-        RankMetrics {
+        RankingMetrics {
             precision: self.precision / ids,
             recall: self.recall / ids,
             ndcg: self.ndcg / ids,
@@ -124,7 +124,7 @@ mod tests {
     #[test]
     fn figures_of_a_known_case() {
         let best: Vec<Ranked> = [7, 3, 9, 1].map(|index| Ranked { index, value: 0.0, known: true }).into();
-        let mut sums = RankMetrics::default();
+        let mut sums = RankingMetrics::default();
         sums.add(&best, &[1, 7, 20], 4);
         sums.add(&best, &[], 4);
         let found = sums.mean();
