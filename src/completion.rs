@@ -10,7 +10,7 @@ use tenfill_engine::recipe::{BiasChoice, PenaltyChoice, auto_rank};
 use tenfill_engine::run::{
     Config, Every, GeometryKind, Init, Limits, Observer, RunDirectory, check_rank, complete, unobserved,
 };
-use tenfill_engine::storage::RealDisk;
+use tenfill_engine::storage::{Output, RealDisk};
 
 pub use tenfill_engine::run::LogLine;
 pub use tenfill_engine::solver::Algorithm;
@@ -198,16 +198,16 @@ impl<'a> Completion<'a> {
         })?;
         let control = control(self.stop);
         let output: PathBuf = output.as_ref().into();
-        let directory = RunDirectory::create(&RealDisk, &output, self.force)?;
-
+        let start = match &config.init {
+            Init::Run(run) => Some(run.as_path()),
+            Init::Scaled | Init::Uniform | Init::Gaussian => None,
+        };
+        let place =
+            Output::new(&output, self.force).apart_from(start.into_iter().chain([self.dataset.path()]));
+        let directory = RunDirectory::create(&RealDisk, &place)?;
         let observe: &Observer<'_> = self.observe.as_deref().unwrap_or(&unobserved);
-        match complete(&directory, &self.dataset.0, &config, &self.limits, &control, observe) {
-            Ok(outcome) => Ok(Run::ended(output, outcome)),
-            Err(error) => {
-                directory.abandon();
-                Err(error)
-            }
-        }
+        let outcome = complete(&directory, &self.dataset.0, &config, &self.limits, &control, observe)?;
+        Ok(Run::ended(output, outcome))
     }
 }
 

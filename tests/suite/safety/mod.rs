@@ -4,3 +4,4 @@ mod formats;
 mod limits;
 mod numbers;
 mod outputs;
+mod outputs_generator;
