@@ -5,3 +5,4 @@ mod limits;
 mod limits_files;
 mod numbers;
 mod outputs;
+mod outputs_generator;
