@@ -58,7 +58,9 @@ fn points_and_lines_are_not_taken_for_each_other() {
     let mut sums = GradientSums::new(&[10, 10], &[3, 3], 0..10, Precision::F64);
     assert!(panics(|| gradient(&block(), &line, &mut sums, &mut workspace)).contains("without a direction"));
     let mut errors = ResidualSums::default();
-    assert!(panics(|| residual(&block(), &line, &mut errors, &mut workspace)).contains("without a direction"));
+    assert!(
+        panics(|| residual(&block(), &line, &mut errors, &mut workspace)).contains("without a direction")
+    );
     let mut steps = StepSums::default();
     assert!(panics(|| step(&block(), &point, &mut steps, &mut workspace)).contains("with a direction"));
     // What was refused has left nothing behind.

@@ -42,10 +42,9 @@ pub(super) fn build(
     let time_at = value_at + 8 + 8 * usize::from(weighted);
     let record = time_at + 8 * usize::from(timed) + usize::from(tagged);
     let resolved = names.iter().zip(modes).enumerate();
-    let resolved =
-        resolved.map(|(position, (name, mode))| {
-            resolve::resolve(name, position, mode, &times_seen, spool.len(), budget, control)
-        });
+    let resolved = resolved.map(|(position, (name, mode))| {
+        resolve::resolve(name, position, mode, &times_seen, spool.len(), budget, control)
+    });
     let resolved = resolved.collect::<Result<Vec<Resolved>>>()?;
     let dims: Vec<u32> = resolved.iter().map(|mode| mode.dim).collect();
     let (mode_order, mode_order_reason) = order::choose(&names, &dims, &pairs);

@@ -309,7 +309,8 @@ impl Gather {
                 return Ok(());
             }
             self.spool.spill()?;
-            match (full, self.memory.resize(held), largest.filter(|ids| !ids.dictionary.extras().is_empty())) {
+            match (full, self.memory.resize(held), largest.filter(|ids| !ids.dictionary.extras().is_empty()))
+            {
                 (false, Ok(()), _) => return Ok(()),
                 (_, _, Some(ids)) => ids.spill(rows, &self.scratch)?,
                 (_, result, None) => return result,

@@ -274,7 +274,9 @@ impl Iterator for InOrder<'_> {
 
     fn next(&mut self) -> Option<Result<OwnedKey>> {
         let value = match (&self.next, self.values.peek()) {
-            (Some(other), Some(&value)) if Key::new(Label::Integer(value)) < other.key() => self.values.next(),
+            (Some(other), Some(&value)) if Key::new(Label::Integer(value)) < other.key() => {
+                self.values.next()
+            }
             (None, _) => self.values.next(),
             _ => None,
         };

@@ -165,8 +165,8 @@ impl Extras {
     /// Bytes of memory that they take, now or when they are sorted.
     pub fn memory(&self) -> u64 {
         let tables = (self.sparse.capacity() + self.texts.capacity()) * 6;
-        let columns =
-            (self.integers.capacity() + self.ends.capacity() + self.hashes.capacity()) * 8 + self.text.capacity();
+        let columns = (self.integers.capacity() + self.ends.capacity() + self.hashes.capacity()) * 8
+            + self.text.capacity();
         // Sorting takes the place of the tables: an order, its inverse, and for text that is a number its
         // value. Tables that grow hold the old and the new copy for a moment.
         let sorting = self.integers.len() * 20 + self.ends.len() * 28;

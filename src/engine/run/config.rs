@@ -207,7 +207,10 @@ impl Config {
         // Where the numbers make no sense, no start and no checkpoint can be made sense of.
         let range = config.recipe.range.is_none_or(|(least, most)| least <= most);
         if !range || config.lanes == 0 {
-            return Err(Error::input(&path, "the configuration was changed and makes no sense: bring it back"));
+            return Err(Error::input(
+                &path,
+                "the configuration was changed and makes no sense: bring it back",
+            ));
         }
         Ok(config)
     }

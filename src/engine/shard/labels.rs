@@ -137,7 +137,9 @@ fn check_layout(bytes: &[u8]) -> Result<(), String> {
     let start = rest.len().checked_sub(length).ok_or("its footer is longer than the file")?;
     let footer = arrow_ipc::root_as_footer(&rest[start..]).map_err(|error| error.to_string())?;
     let mut left = rest.len() as u64;
-    for part in footer.dictionaries().into_iter().flatten().chain(footer.recordBatches().into_iter().flatten()) {
+    for part in
+        footer.dictionaries().into_iter().flatten().chain(footer.recordBatches().into_iter().flatten())
+    {
         let within = |part: &arrow_ipc::Block| -> Option<u64> {
             let offset = u64::try_from(part.offset()).ok()?;
             let size = u64::try_from(part.bodyLength()).ok()?;

@@ -58,7 +58,10 @@ fn open_as_asked(path: &Path, options: &mut OpenOptions) -> Result<File> {
 
 fn in_place_of(path: &Path, wanted: &str) -> Error {
     let found = path.symlink_metadata().map_or("something else", |data| name(data.file_type()));
-    Error::input(path, format!("{found} lies where a {wanted} of tenfill's should be: put that {wanted} back"))
+    Error::input(
+        path,
+        format!("{found} lies where a {wanted} of tenfill's should be: put that {wanted} back"),
+    )
 }
 
 fn name(kind: FileType) -> &'static str {
