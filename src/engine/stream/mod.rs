@@ -18,6 +18,7 @@ use crate::error::{Error, Result};
 use crate::kernel::{BlockView, Values};
 use crate::shard::{BlockRow, Dataset, Manifest, Shard, Split};
 use crate::team::{Combine, Team};
+use std::cell::Cell;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -286,13 +287,19 @@ impl Stream {
                 |offset, bytes| visit(blocks.start + offset, bytes),
             );
         }
-        let mut buffer = Vec::new();
-        for position in blocks {
+        let mut buffer = BUFFER.take();
+        let done = blocks.into_iter().try_for_each(|position| {
             let (shard, number) = self.blocks[position];
-            visit(position, here(&self.shards[shard])?.read_block(number, &mut buffer)?)?;
-        }
-        Ok(())
+            visit(position, here(&self.shards[shard])?.read_block(number, &mut buffer)?)
+        });
+        BUFFER.set(buffer);
+        done
     }
+}
+
+thread_local! {
+    /// Room for a block, kept from pass to pass: fresh memory costs as much as reading into it.
+    static BUFFER: Cell<Vec<u64>> = const { Cell::new(Vec::new()) };
 }
 
 /// What this process goes through was opened when the stream was.
