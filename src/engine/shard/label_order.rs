@@ -1,6 +1,8 @@
 //! Labels are found by searching: they must ascend, and none may stand there twice.
 
 use super::labels::Labels;
+use crate::ingest::label::{Key, Label};
+use crate::ingest::number::parse_integer;
 use std::cmp::Ordering;
 
 impl Labels {
@@ -36,14 +38,11 @@ impl Labels {
     }
 }
 
-/// Numbers by value, then the rest, equal ones by bytes.
+/// In the order in which convert numbers them.
 fn compare_text(a: &str, b: &str) -> Ordering {
-    let number = |text: &str| text.parse::<f64>().ok().filter(|number| number.is_finite());
-    let by_number = match (number(a), number(b)) {
-        (Some(a), Some(b)) => a.total_cmp(&b),
-        (a, b) => a.is_none().cmp(&b.is_none()),
-    };
-    by_number.then_with(|| a.as_bytes().cmp(b.as_bytes()))
+    let label = |text: &str| parse_integer(text.as_bytes()).map(Label::Integer);
+    let key = |text| Key::new(label(text).unwrap_or(Label::Text(text.as_bytes())));
+    key(a).cmp(&key(b))
 }
 
 #[cfg(test)]
@@ -62,6 +61,7 @@ mod tests {
     fn labels_ascend() {
         assert!(integers(&[-3, 5, 7]).check_order().is_ok());
         assert!(text(&["-1", "2", "10", "1e3", "Zoe", "anna"]).check_order().is_ok());
+        assert!(text(&["9007199254740992", "9007199254740993", "x"]).check_order().is_ok());
         for (labels, named) in [
             (integers(&[1, 3, 2]), "label 2 (2)"),
             (integers(&[1, 1]), "label 1 (1)"),
