@@ -44,6 +44,7 @@ pub struct Streamed {
     scale: f64,
     /// The wall time of passes over the train entries since it was last asked for.
     pass_nanos: AtomicU64,
+    needs: Needs,
     _memory: Reservation,
 }
 
@@ -97,6 +98,11 @@ fn permute(core: &Core, order: &[usize]) -> Vec<f64> {
 }
 
 impl Streamed {
+    /// The memory that was asked for.
+    pub fn needs(&self) -> &Needs {
+        &self.needs
+    }
+
     /// Opens the train and validation entries of a dataset for models of the given ranks (in the
     /// user's order), with as many lane buffers as the budget allows.
     pub fn open(
@@ -159,6 +165,7 @@ impl Streamed {
             precision,
             scale: manifest.value_scale(),
             pass_nanos: AtomicU64::new(0),
+            needs,
             _memory: memory,
         })
     }

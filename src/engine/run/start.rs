@@ -43,14 +43,6 @@ pub(super) fn setup<'a>(config: &'a Config, dataset: &'a Dataset) -> Setup<'a> {
     }
 }
 
-/// What a run needs.
-pub(super) fn needs(config: &Config, dataset: &Dataset, limits: &Limits) -> Needs {
-    let (lanes, processes) = (config.lanes, limits.team.size());
-    let (rank, manifest) = (&config.rank, dataset.manifest());
-    let needs = Needs::of_several(manifest, rank, config.precision, None, limits.threads, lanes, processes);
-    with_more(config, dataset, needs)
-}
-
 /// What a configuration needs beside the plain method's memory.
 fn with_more(config: &Config, dataset: &Dataset, needs: Needs) -> Needs {
     let needs = if config.recipe.is_plain() { needs } else { needs.with_recipe(dataset) };
@@ -116,7 +108,6 @@ pub(super) fn open(
             .and_then(|()| check_processes(config, limits.team)),
     };
     limits.team.agree(checked)?;
-    let needs = needs(config, dataset, limits);
     let more = |needs: Needs| with_more(config, dataset, needs);
     let share = Share { lanes: config.lanes, team: limits.team };
     let (rank, precision) = (&config.rank, config.precision);
@@ -125,6 +116,7 @@ pub(super) fn open(
         objective.cut(CHUNKS);
     }
     say_processes(&objective, config, limits, control);
+    let needs = objective.needs();
     let buffers = limits.team.agree(needs.buffers(budget.total()))?;
     if buffers < needs.lanes {
         let (have, need) = (crate::units::size(budget.total()), crate::units::size(needs.total(needs.lanes)));

@@ -5,7 +5,7 @@ use super::directory::RunDirectory;
 use super::limits::Limits;
 use super::log::{Log, LogLine, Observer};
 use super::save::{Background, Durable, Mark, Saver};
-use super::start::{needs, open, setup, start_point, warm};
+use super::start::{open, setup, start_point, warm};
 use crate::budget::{Budget, Reservation};
 use crate::checkpoint::{Checkpoints, Progress};
 use crate::control::{Control, Unit};
@@ -226,10 +226,11 @@ impl<'a> Session<'a> {
         log: Log,
     ) -> Self {
         control.progress().stage("complete", Unit::Iterations, config.solver.max_iterations as u64);
-        let needs = needs(config, dataset, limits);
         // Several processes bring their rows together when they write, all at the same time.
         let alone = limits.team.is_alone();
-        let copy = alone.then(|| budget.reserve(needs.snapshot(), "a copy of the state").ok()).flatten();
+        let copy = alone
+            .then(|| budget.reserve(objective.data.needs().snapshot(), "a copy of the state").ok())
+            .flatten();
         if alone && copy.is_none() {
             control.detail("`memory` has no room for a copy of the state: passes wait for checkpoints");
         }
