@@ -28,6 +28,7 @@ pub(super) fn build(
     scratch: &Path,
     control: &Control,
 ) -> Result<Converted> {
+    let spooled = gather.layout();
     let Gather {
         names,
         value_name,
@@ -35,7 +36,6 @@ pub(super) fn build(
         modes,
         mut spool,
         tagged,
-        timed,
         pairs,
         times,
         bad,
@@ -43,9 +43,6 @@ pub(super) fn build(
         ..
     } = gather;
     let weighted = weight_name.is_some();
-    let value_at: usize = modes.iter().map(super::gather::ModeGather::width).sum();
-    let time_at = value_at + 8 + 8 * usize::from(weighted);
-    let record = time_at + 8 * usize::from(timed) + usize::from(tagged);
     let resolved = names.iter().zip(modes).enumerate();
     let resolved = resolved.map(|(position, (name, mode))| {
         resolve::resolve(name, position, mode, &times, spool.len(), budget, control)
@@ -66,7 +63,7 @@ pub(super) fn build(
         SplitRule::Time => {
             let unit = times.unit(TimesSeen::SPLIT);
             let unit = unit.map_err(|other| resolve::mixed("the times of `split` time are", other))?;
-            let (train, validation) = time_thresholds(&mut spool, record, time_at, control)?;
+            let (train, validation) = time_thresholds(&mut spool, spooled.bytes, spooled.time, control)?;
             let show = |time: f64| unit.seconds(time).map_or_else(String::new, format_time);
             times_note = Some(format!(
                 "the times of the split are taken as {}: train ends at {}, validation at {}",
@@ -83,9 +80,9 @@ pub(super) fn build(
     let rows = spool.len();
     let packing = Packing::new(&level_dims, 2);
     let layout = Layout {
-        record,
-        value_at,
-        time_at,
+        record: spooled.bytes,
+        value_at: spooled.value,
+        time_at: spooled.time,
         weighted,
         modes: &resolved,
         mode_order: &mode_order,

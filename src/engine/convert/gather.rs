@@ -2,7 +2,7 @@
 
 use super::generations::Spill;
 use super::resolve::mixed;
-use super::spool::Spool;
+use super::spool::{RecordLayout, Spool};
 use crate::budget::{Budget, Reservation};
 use crate::error::{Error, Result};
 use crate::ingest::columns::Binning;
@@ -163,7 +163,7 @@ impl Gather {
         skip_bad: u64,
     ) -> Result<Self> {
         let (order, weighted) = (modes.len(), weight_name.is_some());
-        let record = record_bytes(&modes, weighted, timed, tagged);
+        let layout = layout(&modes, weighted, timed, tagged);
         let memory = budget.reserve(1 << 20, "the dictionaries of ids")?;
         Ok(Gather {
             pairs: Pairs::new(names.len()),
@@ -171,7 +171,7 @@ impl Gather {
             value_name,
             weight_name,
             modes,
-            spool: Spool::new(record, budget, scratch)?,
+            spool: Spool::new(layout.bytes, budget, scratch)?,
             tagged,
             timed,
             times: ColumnTimes::default(),
@@ -231,7 +231,8 @@ impl Gather {
             self.times.check(position).map_err(|other| mixed(&format!("{name} holds"), other))?;
         }
         let rows = batch.len();
-        let record = self.record_bytes();
+        let layout = self.layout();
+        let record = layout.bytes;
         let out = self.spool.extend(rows)?;
         self.hashes.resize(rows * batch.modes.len(), 0);
         let hashes = &mut self.hashes;
@@ -271,24 +272,21 @@ impl Gather {
             }
         }
         for (row, value) in batch.values.iter().enumerate() {
-            put(out, row * record + at, &value.to_le_bytes());
+            put(out, row * record + layout.value, &value.to_le_bytes());
         }
-        at += 8;
         if self.weight_name.is_some() {
             for (row, weight) in batch.weights.iter().enumerate() {
-                put(out, row * record + at, &weight.to_le_bytes());
+                put(out, row * record + layout.weight, &weight.to_le_bytes());
             }
-            at += 8;
         }
         if self.timed {
             for (row, time) in batch.times.iter().enumerate() {
-                put(out, row * record + at, &time.to_le_bytes());
+                put(out, row * record + layout.time, &time.to_le_bytes());
             }
-            at += 8;
         }
         if self.tagged {
             let tag = part.unwrap_or(Split::Train) as u8;
-            (0..rows).for_each(|row| out[row * record + at] = tag);
+            (0..rows).for_each(|row| out[row * record + layout.split] = tag);
         }
         hashes.chunks_exact(order).for_each(|row| self.pairs.add(row));
         self.fit()
@@ -335,7 +333,8 @@ impl Gather {
         values: &[f64],
         splits: impl Iterator<Item = Split>,
     ) -> Result<()> {
-        let (order, record) = (self.modes.len(), self.record_bytes());
+        let (order, layout) = (self.modes.len(), self.layout());
+        let record = layout.bytes;
         let out = self.spool.extend(values.len())?;
         let mut hashes = [0; crate::MAX_ORDER];
         for (entry, split) in splits.take(values.len()).enumerate() {
@@ -344,15 +343,15 @@ impl Gather {
                 put(row, 4 * position, &index.to_le_bytes());
                 hashes[position] = mix(u64::from(index));
             }
-            put(row, 4 * order, &values[entry].to_le_bytes());
-            row[4 * order + 8] = split as u8;
+            put(row, layout.value, &values[entry].to_le_bytes());
+            row[layout.split] = split as u8;
             self.pairs.add(&hashes[..order]);
         }
         Ok(())
     }
 
-    pub(super) fn record_bytes(&self) -> usize {
-        record_bytes(&self.modes, self.weight_name.is_some(), self.timed, self.tagged)
+    pub(super) fn layout(&self) -> RecordLayout {
+        layout(&self.modes, self.weight_name.is_some(), self.timed, self.tagged)
     }
 }
 
@@ -361,10 +360,9 @@ fn later(order: usize, weighted: bool) -> u64 {
     DatasetWriter::memory(&vec![0; order], weighted) + WRITING + (4 << 20)
 }
 
-/// Bytes of a spooled row: its cells, value, weight, time and split.
-fn record_bytes(modes: &[ModeGather], weighted: bool, timed: bool, tagged: bool) -> usize {
-    let cells: usize = modes.iter().map(ModeGather::width).sum();
-    cells + 8 + 8 * usize::from(weighted) + 8 * usize::from(timed) + usize::from(tagged)
+/// How rows of these modes are spooled.
+fn layout(modes: &[ModeGather], weighted: bool, timed: bool, tagged: bool) -> RecordLayout {
+    RecordLayout::new(modes.iter().map(ModeGather::width).sum(), weighted, timed, tagged)
 }
 
 #[inline]

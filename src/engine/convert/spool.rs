@@ -8,6 +8,28 @@ use std::path::{Path, PathBuf};
 
 const PIECE: usize = 1 << 20;
 
+/// Where the parts of a spooled row stand: its cells, the value, and where rows have them the weight, the time
+/// and the split.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct RecordLayout {
+    pub(super) value: usize,
+    pub(super) weight: usize,
+    pub(super) time: usize,
+    pub(super) split: usize,
+    /// Bytes of a row.
+    pub(super) bytes: usize,
+}
+
+impl RecordLayout {
+    /// For rows whose cells take so many bytes.
+    pub(super) fn new(cells: usize, weighted: bool, timed: bool, tagged: bool) -> Self {
+        let (value, weight) = (cells, cells + 8);
+        let time = weight + 8 * usize::from(weighted);
+        let split = time + 8 * usize::from(timed);
+        RecordLayout { value, weight, time, split, bytes: split + usize::from(tagged) }
+    }
+}
+
 /// Fixed-size byte records, written once and read once, in order.
 #[derive(Debug)]
 pub(super) struct Spool {
