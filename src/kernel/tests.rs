@@ -414,13 +414,6 @@ fn entries_with_unseen_indices_are_counted_not_scored() {
 }
 
 #[test]
-fn an_empty_block_adds_nothing() {
-    let block = OwnedBlock::new(3, 2, &[], &[], ValueKind::F64, true);
-    let problem = Problem::new(&[2, 2, 2], &[1, 2, 2], vec![block], &mut Random(1));
-    problem.check();
-}
-
-#[test]
 #[should_panic(expected = "slice 7 is not in this lane's 0..7")]
 fn a_slice_outside_the_lane_is_refused() {
     let block = OwnedBlock::new(2, 1, &[6, 0, 7, 1], &[1.0, 2.0], ValueKind::F64, true);

@@ -9,7 +9,7 @@ use tenfill_engine::recipe::Recipe;
 use tenfill_engine::run::{Config, Every, Limits, Outcome, RunDirectory, complete, resume, unobserved};
 use tenfill_engine::shard::Dataset;
 use tenfill_engine::storage::{Output, RealDisk};
-use tenfill_engine::stream::LANES;
+use tenfill_engine::stream::{Access, LANES};
 use tenfill_engine::team::Team;
 
 fn limits(team: Team) -> Limits {
@@ -157,8 +157,10 @@ fn one_of_several_processes_needs_less() {
     use tenfill_engine::kernel::Precision::Mixed;
     let place = crate::common::folder();
     let dataset = Dataset::open(synth(place.path(), TALL)).unwrap();
-    let of = |processes| Needs::of_several(dataset.manifest(), &[9, 9, 9], Mixed, None, 1, LANES, processes);
-    assert_eq!(of(1), Needs::of(&dataset, &[9, 9, 9], Mixed, None, 1));
+    let access = Some(Access::Cached);
+    let of =
+        |processes| Needs::of_several(dataset.manifest(), &[9, 9, 9], Mixed, access, 1, LANES, processes);
+    assert_eq!(of(1), Needs::of(&dataset, &[9, 9, 9], Mixed, access, 1));
     let (one, two, four) = (of(1), of(2), of(4));
     assert!(four.copy * 3 < one.copy && two.copy * 3 < one.copy * 2);
     assert_eq!((one.lanes, two.lanes, four.lanes), (8, 4, 2));

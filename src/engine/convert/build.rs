@@ -30,17 +30,7 @@ pub(super) fn build(
 ) -> Result<Converted> {
     let spooled = gather.layout();
     let Gather {
-        names,
-        value_name,
-        weight_name,
-        modes,
-        mut spool,
-        tagged,
-        pairs,
-        times,
-        bad,
-        first_bad,
-        ..
+        names, value_name, weight_name, modes, mut spool, tagged, pairs, times, bad, first_bad, ..
     } = gather;
     let weighted = weight_name.is_some();
     let resolved = names.iter().zip(modes).enumerate();

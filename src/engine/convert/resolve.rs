@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 /// The way from a spooled cell to an index and a hash of its label.
 pub(super) enum ModeIndex {
-    Ids(Ids),
+    Ids(Box<Ids>),
     Indices {
         base: i64,
     },
@@ -104,7 +104,7 @@ pub(super) fn resolve(
             let ids = Ids::new(dictionary, spill, rows, budget, control)?;
             let dim = u32::try_from(ids.len())
                 .map_err(|_| Error::request(format!("mode {name} has more than {} ids", u32::MAX)))?;
-            Ok(Resolved { dim, index: ModeIndex::Ids(ids), bins: None })
+            Ok(Resolved { dim, index: ModeIndex::Ids(Box::new(ids)), bins: None })
         }
         ModeGather::Indices { base, dim, largest } => {
             Ok(Resolved { dim: dim.unwrap_or(largest + 1), index: ModeIndex::Indices { base }, bins: None })

@@ -50,7 +50,7 @@ fn dataset(directory: &Path, entries: &[Entry]) -> PathBuf {
         values.add(*value);
     }
     let shard = writer.finish("train/00000.shard".into()).unwrap();
-    let names: Vec<String> = (0..DIMS[0]).map(|n| format!("id {n}")).collect();
+    let names: Vec<String> = (0..DIMS[0]).map(|n| format!("id {n:05}")).collect();
     let labels = Labels::Text(names.into());
     let labels = write_labels(&RealDisk, directory, "modes/a.arrow".into(), &labels).unwrap();
     let mode = |name: &str, dim: u32, kind: ModeKind| Mode {

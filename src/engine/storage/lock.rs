@@ -1,6 +1,7 @@
 //! One process at a time.
 
 use super::ownership::Identity;
+use super::regular::in_place_of;
 use crate::error::{Error, IoContext, Result};
 use rustix::fs::{Mode, OFlags};
 use std::fs::{File, TryLockError};
@@ -67,6 +68,9 @@ impl Lock {
                 other => other,
             }
             .context("lock", path)?;
+            if !file.metadata().context("lock", path)?.is_file() {
+                return Err(in_place_of(path, "file"));
+            }
             if !Self::is_file_of_ours(path) {
                 return Err(Error::input(path, "this is no lock of tenfill: move it elsewhere"));
             }

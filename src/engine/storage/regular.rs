@@ -47,7 +47,7 @@ pub fn check_folders(directory: &Path, names: &[&str]) -> Result<()> {
     Ok(())
 }
 
-fn in_place_of(path: &Path, wanted: &str) -> Error {
+pub(super) fn in_place_of(path: &Path, wanted: &str) -> Error {
     let found = path.symlink_metadata().map_or("something else", |data| name(data.file_type()));
     Error::input(
         path,
@@ -80,7 +80,7 @@ mod tests {
         std::fs::write(at("file"), "12").unwrap();
         symlink("file", at("link")).unwrap();
         symlink("nowhere", at("dangling")).unwrap();
-        mkfifoat(CWD, &at("pipe"), Mode::RUSR | Mode::WUSR).unwrap();
+        mkfifoat(CWD, at("pipe"), Mode::RUSR | Mode::WUSR).unwrap();
         std::fs::create_dir(at("folder")).unwrap();
         let _socket = UnixListener::bind(at("socket")).unwrap();
         assert_eq!(read_regular(&at("file")).unwrap(), b"12");

@@ -66,9 +66,7 @@ impl<'d> Staging<'d> {
         let (output, state) = (path.clone(), Mutex::new(State::Writing));
         let staging = Staging { disk, kind, name, directory, output, existing, state, _lock: lock, made };
         // Before anything else: what has this and is found later was ours.
-        let mark = staging.directory.join(MARK);
-        let name = staging.directory.file_name().unwrap_or_default().as_encoded_bytes().to_vec();
-        write_atomic(disk, &mark, &name)?;
+        mark(disk, &staging.directory)?;
         Ok(staging)
     }
 
@@ -119,7 +117,7 @@ impl<'d> Staging<'d> {
         // Where this fails, which of the two will be found after a crash is open: none must go.
         disk.sync_dir(to.parent().unwrap_or(Path::new(""))).context("finish", to)?;
         // What cannot be removed is found and removed at the next start.
-        replaced.map_or(Ok(()), |old| disk.remove_dir(&old)).or(Ok(()))
+        replaced.map_or(Ok(()), |old| remove_marked(disk, &old)).or(Ok(()))
     }
 
     fn taken<T>(&self, error: io::Error) -> Result<T> {
@@ -176,7 +174,7 @@ impl Drop for Staging<'_> {
             return;
         }
         // What cannot be removed is found and removed at the next start.
-        let _ = self.disk.remove_dir(&self.directory);
+        let _ = remove_marked(self.disk, &self.directory);
         for above in &self.made {
             // One that somebody else has put something into stays.
             let _ = std::fs::remove_dir(above);
@@ -226,6 +224,28 @@ fn begin(disk: &dyn Disk, output: &Path) -> Result<(Temporary, PathBuf, Option<L
     Err(busy(output))
 }
 
+/// Puts the mark into a folder of a temporary name by which it is known for what it is.
+fn mark(disk: &dyn Disk, folder: &Path) -> Result<()> {
+    write_atomic(disk, &folder.join(MARK), folder.file_name().unwrap_or_default().as_encoded_bytes())
+}
+
+/// Removes a folder of a temporary name, the mark last: what a crash leaves of it is still known.
+fn remove_marked(disk: &dyn Disk, folder: &Path) -> Result<()> {
+    mark(disk, folder)?;
+    for entry in std::fs::read_dir(folder).context("remove", folder)? {
+        let path = entry.context("remove", folder)?.path();
+        let is_folder = path.symlink_metadata().is_ok_and(|data| data.is_dir());
+        let removed = match path.ends_with(MARK) {
+            true => Ok(()),
+            false if is_folder => disk.remove_dir(&path),
+            false => disk.remove_file(&path),
+        };
+        removed.context("remove", &path)?;
+    }
+    disk.sync_dir(folder).context("remove", folder)?;
+    disk.remove_dir(folder).context("remove", folder)
+}
+
 fn busy(output: &Path) -> Error {
     Error::request(format!("another tenfill is writing {} just now", output.display()))
 }
@@ -257,7 +277,7 @@ fn clean(disk: &dyn Disk, output: &Path, kind: &dyn Kind) -> Result<()> {
             continue; // it tells that the one aside was not replaced
         }
         if is_remains(kind, &path) {
-            disk.remove_dir(&path).context("remove the leftover", &path)?;
+            remove_marked(disk, &path)?;
         }
     }
     Ok(())

@@ -69,7 +69,8 @@ fn epochs_are_told_apart_by_their_range() {
 fn a_column_of_two_units_names_the_first_line_of_the_other() {
     let folder = folder();
     let folder = folder.path();
-    let ways: [(&str, fn(&str) -> String); 5] = [
+    type Way = fn(&str) -> String;
+    let ways: [(&str, Way); 5] = [
         ("dates", str::to_string),
         ("days (YYYYMMDD)", day),
         ("epoch seconds", |date| epoch(date, "")),
