@@ -1,7 +1,7 @@
 //! Joins the first three stages: rows in ([`crate::ingest`]), sorted ([`crate::sort`]), shards out
 //! ([`crate::shard`]).
 //!
-//! Rows are read once. Their ids get provisional numbers and go, with the value, into a [`spool`]
+//! Rows are read once. Their ids get provisional numbers and go, with the value, into a `spool`
 //! (memory first, then a scratch file without a name); so do ids that do not fit into memory. When all
 //! ids are known the labels are
 //! sorted, the mode order is chosen, and the spooled rows are sorted by their final indices;

@@ -13,7 +13,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A directory that is filled beside its final place and moved there in one step.
 ///
-/// Its name beside proves itself (see [`Temporary`]) and is locked while in use, so that what a killed
+/// Its name beside proves itself (see `Temporary`) and is locked while in use, so that what a killed
 /// process left is found and removed by the next one, and two that run at once do not mix. What it
 /// replaces was proven to be ours, and must still be that when its place is taken.
 pub struct Staging<'d> {
