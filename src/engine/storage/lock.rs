@@ -62,15 +62,15 @@ impl Lock {
     pub fn of_run(folder: &Path, path: &Path) -> Result<Self> {
         // Where two processes meet, the run may just have been replaced: once more with the new one.
         for _ in 0..8 {
+            if path.symlink_metadata().is_ok_and(|data| !data.is_file()) {
+                return Err(in_place_of(path, "file"));
+            }
             // Locks over a network need a file that can be written.
             let mut file = match open(path, OFlags::RDWR | OFlags::CREATE) {
                 Err(error) if error.kind() == io::ErrorKind::PermissionDenied => open(path, OFlags::RDONLY),
                 other => other,
             }
             .context("lock", path)?;
-            if !file.metadata().context("lock", path)?.is_file() {
-                return Err(in_place_of(path, "file"));
-            }
             if !Self::is_file_of_ours(path) {
                 return Err(Error::input(path, "this is no lock of tenfill: move it elsewhere"));
             }
