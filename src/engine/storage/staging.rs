@@ -231,7 +231,10 @@ fn mark(disk: &dyn Disk, folder: &Path) -> Result<()> {
 
 /// Removes a folder of a temporary name, the mark last: what a crash leaves of it is still known.
 fn remove_marked(disk: &dyn Disk, folder: &Path) -> Result<()> {
-    mark(disk, folder)?;
+    if folder.join(MARK).symlink_metadata().is_err() {
+        // A disk that is full has no room for it, and all the more reason to remove the rest.
+        let _ = mark(disk, folder);
+    }
     for entry in std::fs::read_dir(folder).context("remove", folder)? {
         let path = entry.context("remove", folder)?.path();
         let is_folder = path.symlink_metadata().is_ok_and(|data| data.is_dir());

@@ -220,10 +220,13 @@ fn the_old_run_stays_until_the_new_one_has_a_checkpoint() {
                    --max-iterations 100000000 --bias none --penalty 0 --no-grow --threads 1 \
                    --algorithm sd --metric euclidean --checkpoint-every 0";
     for signal in ["KILL", "INT"] {
+        // The killed one has left its folder, which the next one cleans up first.
+        let known = names(path);
         let mut child = spawn(path, endless);
         let has_log =
             |name: &String| fs::metadata(path.join(name).join("log.jsonl")).is_ok_and(|log| log.len() > 2000);
-        wait("iterations", || names(path).iter().any(|name| name.starts_with(".run.") && has_log(name)));
+        let is_new = |name: &String| name.starts_with(".run.") && !known.contains(name);
+        wait("iterations", || names(path).iter().any(|name| is_new(name) && has_log(name)));
         assert!(tree(&path.join("run")) == before, "while the new one is at work");
         let sent = Command::new("kill").args([&format!("-{signal}"), &child.id().to_string()]).status();
         assert!(sent.unwrap().success());
