@@ -143,7 +143,7 @@ fn what_is_written_is_read() {
         let dataset = Dataset::open(directory.path()).unwrap();
         dataset.for_each(Split::Train, |i, value| seen.push(([i[0], i[1], i[2]], value))).unwrap();
         assert_eq!(seen, entries, "{name}");
-        assert_eq!(dataset.labels(0).unwrap().unwrap().get(7), "id 7");
+        assert_eq!(dataset.labels(0).unwrap().unwrap().get(7), "id 00007");
     }
 }
 

@@ -7,6 +7,7 @@ use rustix::fs::{Mode, OFlags};
 use std::fs::{File, TryLockError};
 use std::io::{self, Read, Write};
 use std::path::Path;
+use std::time::Duration;
 
 /// The right to work on a file or directory; given back when dropped, or when the process ends in
 /// whatever way.
@@ -35,12 +36,19 @@ fn open(path: &Path, flags: OFlags) -> io::Result<File> {
     Ok(rustix::fs::open(path, flags, Mode::from_raw_mode(0o666))?.into())
 }
 
+/// A process that has just ended, or is just starting another program, may still have a lock for a moment.
+const MOMENTS: usize = 30;
+const MOMENT: Duration = Duration::from_millis(10);
+
 fn lock(file: File) -> Tried {
-    match file.try_lock() {
-        Ok(()) => Tried::Taken(Lock { _file: file }),
-        Err(TryLockError::WouldBlock) => Tried::Busy,
-        Err(TryLockError::Error(_)) => Tried::Unknown(file),
+    for _ in 0..MOMENTS {
+        match file.try_lock() {
+            Ok(()) => return Tried::Taken(Lock { _file: file }),
+            Err(TryLockError::WouldBlock) => std::thread::sleep(MOMENT),
+            Err(TryLockError::Error(_)) => return Tried::Unknown(file),
+        }
     }
+    Tried::Busy
 }
 
 impl Lock {
