@@ -1,6 +1,6 @@
 //! Memory, threads and signals, and bytes that change during a run.
 
-use crate::common::{bytes, folder, run, stderr, tenfill};
+use crate::common::{bytes, folder, run, stderr};
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufWriter, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -16,8 +16,10 @@ pub(super) fn dataset(directory: &Path) {
 
 /// Starts the arguments (words between blanks).
 pub(super) fn start(directory: &Path, arguments: &str) -> Child {
-    let mut command = tenfill(directory);
-    command.args(arguments.split(' ')).stdout(Stdio::piped()).stderr(Stdio::piped());
+    // Whoever runs the tests may have the hangup ignored, and a child would inherit that.
+    let mut command = Command::new("env");
+    command.args(["--default-signal=HUP", env!("CARGO_BIN_EXE_tenfill")]).args(arguments.split(' '));
+    command.current_dir(directory).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command.spawn().unwrap()
 }
 
