@@ -98,18 +98,21 @@ fn distance(point: &Point, truth: &Point) -> f64 {
 fn main() {
     let truth = random_point(&DIMS, &RANKS, Distribution::Uniform, 1);
     let mut entries = Vec::new();
-    for n in 0..4000usize {
-        let at = [n * 7 % DIMS[0], n * 11 / 3 % DIMS[1], n * 13 / 7 % DIMS[2]];
-        // One value in twenty is wild.
-        let wild = if n % 20 == 0 { 50.0 } else { 0.0 };
-        entries.push((at, truth.value_at(&at) + wild));
+    for cell in 0..DIMS[0] * DIMS[1] * DIMS[2] {
+        let at = [cell / (DIMS[1] * DIMS[2]), cell / DIMS[2] % DIMS[1], cell % DIMS[2]];
+        let [i, j, k] = at;
+        if (i * 5 + j * 3 + k * 7) % 11 < 5 {
+            // One value in thirteen is wild.
+            let wild = if (i * 7 + j * 11 + k * 3) % 13 == 0 { 20.0 } else { 0.0 };
+            entries.push((at, truth.value_at(&at) + wild));
+        }
     }
     let start = random_point(&DIMS, &RANKS, Distribution::Uniform, 2);
     for h in [1e6, 0.1] {
         let mut objective = Robust { entries: entries.clone(), h };
         let check = check_gradient(&Preconditioned, &mut objective, &start, 3).unwrap_or_else(|e| match e {});
         assert!(check.slope > 1.9, "the gradient belongs to the cost");
-        let mut solver = Solver::new(Preconditioned, Options { max_iterations: 200, ..Options::default() });
+        let mut solver = Solver::new(Preconditioned, Options { max_iterations: 1000, ..Options::default() });
         let mut state = solver.start(&mut objective, start.clone()).unwrap_or_else(|e| match e {});
         let ended = solver
             .run(&mut state, &mut objective, |_, _| ControlFlow::Continue(()))
