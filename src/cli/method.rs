@@ -2,7 +2,6 @@
 
 use super::recipe::RecipeArguments;
 use tenfill_engine::error::{Error, Result};
-use tenfill_engine::recipe::PenaltyChoice;
 use tenfill_engine::run::{Config, GeometryKind};
 use tenfill_engine::solver::{Algorithm, Beta, StepRule};
 
@@ -27,10 +26,6 @@ pub(super) struct MethodArguments {
 impl MethodArguments {
     /// Sets the method of a configuration whose recipe is set; what does not go together is an error.
     pub(super) fn set(&self, config: &mut Config, recipe: &RecipeArguments) -> Result<()> {
-        if matches!(self.algorithm, AlgorithmArgument::Sgd) && !config.recipe.is_plain() {
-            let what = "--algorithm sgd is for the plain method: add --bias none --penalty 0 --no-grow";
-            return Err(Error::request(what));
-        }
         if matches!(self.algorithm, AlgorithmArgument::GeomCg) {
             for (name, given) in [
                 ("--beta", self.beta.is_some()),
@@ -45,13 +40,6 @@ impl MethodArguments {
                 }
             }
             config.use_geomcg();
-        }
-        if matches!(self.step, Some(StepArgument::Exact))
-            && config.recipe.penalty != PenaltyChoice::Fixed(0.0)
-        {
-            let what = "--step exact follows a polynomial, which a penalty is not: give --penalty 0 --no-grow \
-                        --bias none, or the linearised step";
-            return Err(Error::request(what));
         }
         if let Some(metric) = self.metric {
             config.geometry = match metric {
@@ -79,7 +67,7 @@ impl MethodArguments {
                 StepArgument::Exact => StepRule::Exact,
             };
         }
-        Ok(())
+        config.check_method()
     }
 }
 

@@ -5,8 +5,8 @@ use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::ingest::Source;
 use crate::kernel::ResidualSums;
-use crate::model::{Found, ModeIds, Model};
-use crate::objective::{Scoring, UnseenRows, r2, score, score_mean, varies};
+use crate::model::{Found, ModeIds, Model, Place, Places};
+use crate::objective::{Scoring, UnseenRows, r2, score, varies};
 use crate::reduce::Exchange;
 use crate::shard::{Dataset, Split};
 use crate::stream::Stream;
@@ -86,13 +86,13 @@ pub fn evaluate_split(model: &Model, dataset: &Dataset, split: Split) -> Result<
     let train = Stream::open(dataset, Split::Train, None)?;
     let unseen = UnseenRows::of(dataset, &train)?;
     let stream = Stream::open(dataset, split, None)?;
-    let scoring =
-        Scoring { biases: model.biases.as_ref(), clip: model.about.clipping(), held: &model.about.held };
+    let mean = model.about.mean.unwrap_or_else(|| manifest.mean());
+    let (biases, clip, held) = (model.biases.as_ref(), model.about.clipping(), &model.about.held);
+    let scoring = Scoring { biases, clip, held, mean: Some(mean) };
     let dims: Vec<usize> = manifest.level_dims().iter().map(|&dim| dim as usize).collect();
     let exchange = Exchange::new(&stream, &dims)?;
     let scored = score(&stream, &exchange, &model.point, &manifest.mode_order, &unseen, &scoring)?;
-    let mean = model.about.mean.unwrap_or_else(|| manifest.mean());
-    let mean_mse = score_mean(&stream, mean, &manifest.mode_order, &unseen, &scoring)?;
+    let mean_mse = varies(scored.of_mean.mse(), mean);
     Ok(Evaluation::of(&scored.all, mean_mse, manifest.weights.is_some(), scored.fallback.scored, 0))
 }
 
@@ -106,10 +106,11 @@ pub fn evaluate_file(
     let ids = ModeIds::of_all(model)?;
     let (mut sums, mut of_mean) = (ResidualSums::default(), ResidualSums::default());
     let (mut fallback, mut outside) = (0, 0);
-    let mut indices = vec![None; ids.len()];
+    let answers = Places::new(model, &vec![false; ids.len()]);
+    let mut places = vec![Place::Unknown; ids.len()];
     read_entries(model, &ids, source, threads, control, |row| {
-        indices.iter_mut().zip(row.found).for_each(|(index, found)| *index = found.index());
-        let prediction = model.predict(&indices);
+        places.iter_mut().zip(row.found).for_each(|(place, found)| *place = found.index().into());
+        let prediction = answers.value(&places);
         if !prediction.known && model.biases.is_none() {
             sums.unscored += 1;
             return Ok(());

@@ -19,6 +19,9 @@ pub struct Scoring<'a> {
     pub clip: Option<Clip>,
     /// Modes whose factor is constant, so that no index of theirs is unknown to the tensor.
     pub held: &'a [bool],
+    /// Where given, the errors of saying this of every entry are added up in the same pass: what a model must
+    /// be better than to have learned something.
+    pub mean: Option<f64>,
 }
 
 /// Errors over the entries of a split.
@@ -28,12 +31,19 @@ pub struct Scored {
     pub all: ResidualSums,
     /// Of these, the ones that biases alone have scored, because an index has no train entries.
     pub fallback: ResidualSums,
+    /// The errors of [`Scoring::mean`] on all entries that have a prediction.
+    pub of_mean: ResidualSums,
 }
 
 impl Scored {
-    fn add(&mut self, other: &Scored) {
-        self.all.add(&other.all);
-        self.fallback.add(&other.fallback);
+    fn sum(lanes: &[Scored]) -> Self {
+        let mut total = Scored::default();
+        for lane in lanes {
+            total.all.add(&lane.all);
+            total.fallback.add(&lane.fallback);
+            total.of_mean.add(&lane.of_mean);
+        }
+        total
     }
 
     /// The mean squared error over the entries whose indices all occur in train: the same entries
@@ -52,16 +62,17 @@ impl Scored {
 
 impl Travels for Scored {
     fn words(&self) -> Vec<u64> {
-        [self.all.words(), self.fallback.words()].concat()
+        [self.all.words(), self.fallback.words(), self.of_mean.words()].concat()
     }
     fn set(&mut self, words: &[u64]) {
-        let (all, fallback) = words.split_at(words.len() / 2);
-        self.all.set(all);
-        self.fallback.set(fallback);
+        let third = words.len() / 3;
+        self.all.set(&words[..third]);
+        self.fallback.set(&words[third..2 * third]);
+        self.of_mean.set(&words[2 * third..]);
     }
 }
 
-/// Errors of a model on the entries of a stream; entries with an unseen row are only counted.
+/// Errors of a tensor alone on the entries of a stream; entries with an unseen row are only counted.
 pub fn residuals(
     stream: &Stream,
     exchange: &Exchange,
@@ -70,61 +81,47 @@ pub fn residuals(
     unseen: &UnseenRows,
     packing: &mut PaddingBuffer,
 ) -> Result<ResidualSums> {
+    Ok(score_tensor(stream, exchange, point, mode_order, unseen, packing, None)?.all)
+}
+
+/// The same, with the errors of a mean where one is given.
+fn score_tensor(
+    stream: &Stream,
+    exchange: &Exchange,
+    point: &Point,
+    mode_order: &[usize],
+    unseen: &UnseenRows,
+    packing: &mut PaddingBuffer,
+    mean: Option<f64>,
+) -> Result<Scored> {
     let stored = Stored::new(&point.core, mode_order);
     let mut room = RemoteRows::default();
     let padded = packing.point(stored.view(&room.of(&point.factors, mode_order, exchange)));
     let flags = unseen.view();
     let all_seen = flags.iter().all(Option::is_none);
-    let lanes = map_lanes(stream, &ResidualSums::default(), |lane| {
-        let (mut sums, mut workspace) = (ResidualSums::default(), Workspace::new());
+    let lanes = map_lanes(stream, &Scored::default(), |lane| {
+        let (mut sums, mut workspace) = (Scored::default(), Workspace::new());
         stream.for_each(lane, |block| {
             if all_seen {
-                kernel::residual(block, &padded, &mut sums, &mut workspace);
+                kernel::residual(block, &padded, &mut sums.all, &mut workspace);
             } else {
-                kernel::residual_of_seen(block, padded.factors(), &flags, &mut sums, &mut workspace);
+                kernel::residual_of_seen(block, padded.factors(), &flags, &mut sums.all, &mut workspace);
+            }
+            if let Some(mean) = mean {
+                block.for_each_weighted(|levels, value, weight| {
+                    let is_seen = |(flags, &index): (&Option<&[bool]>, &u32)| {
+                        !flags.is_some_and(|flags| flags[index as usize])
+                    };
+                    if flags.iter().zip(levels).all(is_seen) {
+                        sums.of_mean.add_entry(mean - value, weight);
+                    }
+                });
             }
             Ok(())
         })?;
         Ok(sums)
     })?;
-    let mut total = ResidualSums::default();
-    lanes.iter().for_each(|lane| total.add(lane));
-    Ok(total)
-}
-
-/// The mean squared error of saying `mean` of every entry which [`score`] gives a prediction to: what a model
-/// must be better than to have learned something. `None` where the values do not vary.
-pub fn score_mean(
-    stream: &Stream,
-    mean: f64,
-    mode_order: &[usize],
-    unseen: &UnseenRows,
-    scoring: &Scoring<'_>,
-) -> Result<Option<f64>> {
-    let mut flags = unseen.view();
-    for (flags, &mode) in flags.iter_mut().zip(mode_order) {
-        if scoring.biases.is_some() || scoring.held.get(mode) == Some(&true) {
-            *flags = None;
-        }
-    }
-    let lanes = map_lanes(stream, &ResidualSums::default(), |lane| {
-        let mut sums = ResidualSums::default();
-        stream.for_each(lane, |block| {
-            block.for_each_weighted(|levels, value, weight| {
-                let is_unseen = |(flags, &index): (&Option<&[bool]>, &u32)| {
-                    flags.is_some_and(|flags| flags[index as usize])
-                };
-                if !flags.iter().zip(levels).any(is_unseen) {
-                    sums.add_entry(mean - value, weight);
-                }
-            });
-            Ok(())
-        })?;
-        Ok(sums)
-    })?;
-    let mut total = ResidualSums::default();
-    lanes.iter().for_each(|lane| total.add(lane));
-    Ok(varies(total.mse(), mean))
+    Ok(Scored::sum(&lanes))
 }
 
 /// A mean square about a mean, where it is more than the rounding of that.
@@ -148,8 +145,8 @@ pub fn score(
     scoring: &Scoring<'_>,
 ) -> Result<Scored> {
     if scoring.biases.is_none() && scoring.clip.is_none() && !scoring.held.contains(&true) {
-        let all = residuals(stream, exchange, point, mode_order, unseen, &mut PaddingBuffer::new())?;
-        return Ok(Scored { all, fallback: ResidualSums::default() });
+        let packing = &mut PaddingBuffer::new();
+        return score_tensor(stream, exchange, point, mode_order, unseen, packing, scoring.mean);
     }
     let stored = Stored::new(&point.core, mode_order);
     let mut room = RemoteRows::default();
@@ -174,6 +171,9 @@ pub fn score(
                 };
                 let prediction = scoring.clip.map_or(prediction, |clip| clip.of(prediction));
                 sums.all.add_entry(prediction - value, weight);
+                if let Some(mean) = scoring.mean {
+                    sums.of_mean.add_entry(mean - value, weight);
+                }
                 if !known {
                     sums.fallback.add_entry(prediction - value, weight);
                 }
@@ -182,7 +182,5 @@ pub fn score(
         })?;
         Ok(sums)
     })?;
-    let mut total = Scored::default();
-    lanes.iter().for_each(|lane| total.add(lane));
-    Ok(total)
+    Ok(Scored::sum(&lanes))
 }

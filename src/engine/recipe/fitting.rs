@@ -4,7 +4,7 @@ use super::grow::{self, enlarge, first_columns, seed_point};
 use super::plan::Stage;
 use super::settings::{BiasChoice, Recipe};
 use crate::control::Control;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::manifold::Point;
 use crate::model::{Biases, Clip};
 use crate::objective::bias_fit::{self, Counts};
@@ -95,12 +95,13 @@ impl Fitting {
         main: [usize; 2],
         iteration: usize,
     ) -> Result<(State, usize)> {
+        let Some(coordinates) = &self.coordinates else {
+            return Err(Error::request("a stage of the recipe needs counts, and the plain method has none"));
+        };
         let mut passes = 1;
-        let same = |(point, _): &Accepted| point.ranks() == stage.ranks;
-        let point = match (accepted, &self.coordinates) {
-            (Some(accepted), _) if same(&accepted) => accepted.0,
-            (Some((point, _)), None) => point,
-            (accepted, Some(coordinates)) => {
+        let point = match accepted {
+            Some((point, _)) if point.ranks() == stage.ranks => point,
+            accepted => {
                 passes += grow::PASSES;
                 let (from, keep) = match accepted {
                     Some((point, _)) => {
@@ -117,7 +118,6 @@ impl Fitting {
                 let spread = self.terms.variance.sqrt();
                 enlarge(&mut self.objective, coordinates, &from, &keep, &stage.ranks, spread, seed)?
             }
-            (None, None) => unreachable!("a stage of the recipe has coordinates"),
         };
         let state = self.solver.start(&mut self.objective, point)?;
         Ok((state, passes))

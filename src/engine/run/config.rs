@@ -2,7 +2,7 @@
 
 use crate::error::{Error, IoContext, Result};
 use crate::kernel::Precision;
-use crate::recipe::Recipe;
+use crate::recipe::{PenaltyChoice, Recipe};
 use crate::shard::{Dataset, Manifest, Split};
 use crate::solver::{Algorithm, Beta, Options, StepRule};
 use crate::storage::{Disk, RunLayout, check_folders, read_regular, write_atomic};
@@ -175,6 +175,20 @@ impl Config {
             }
         }
         meaning
+    }
+
+    /// What of the method does not go together.
+    pub fn check_method(&self) -> Result<()> {
+        if self.solver.algorithm == Algorithm::Stochastic && !self.recipe.is_plain() {
+            let what = "`algorithm` sgd is for the plain method: add `bias` none `penalty` 0 `no_grow`";
+            return Err(Error::request(what));
+        }
+        if self.solver.step == StepRule::Exact && self.recipe.penalty != PenaltyChoice::Fixed(0.0) {
+            let what = "`step` exact follows a polynomial, which a penalty is not: give `penalty` 0 `no_grow` \
+                        `bias` none, or the linearised step";
+            return Err(Error::request(what));
+        }
+        Ok(())
     }
 
     /// There must be a lane for every process.

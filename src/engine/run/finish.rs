@@ -4,7 +4,7 @@ use super::save::{Kept, Saver};
 use super::train::{Outcome, Session, SplitErrors};
 use crate::error::Result;
 use crate::model::Clip;
-use crate::objective::{Scoring, score, score_mean};
+use crate::objective::{Scoring, score, varies};
 use crate::recipe::Trainer;
 use crate::reduce::Exchange;
 use crate::shard::{Dataset, Split};
@@ -62,7 +62,7 @@ impl Session<'_> {
         let dataset = moved.as_ref().unwrap_or(self.dataset);
         let manifest = dataset.manifest();
         let clip = self.config.recipe.range.map(|range| Clip::new(range, model.ends));
-        let scoring = Scoring { biases: model.biases.as_ref(), clip, held: &model.held };
+        let (mean, is_varied) = (manifest.mean(), manifest.values.min < manifest.values.max);
         let mut errors = Vec::new();
         let dims: Vec<usize> = manifest.level_dims().iter().map(|&dim| dim as usize).collect();
         for split in Split::ALL {
@@ -71,12 +71,13 @@ impl Session<'_> {
                 let stream = Stream::open_share(dataset, split, None, share)?;
                 let exchange = Exchange::new(&stream, &dims)?;
                 let (order, unseen) = (&manifest.mode_order, trainer.objective().data.unseen());
+                // The manifest knows it of the train entries.
+                let about = (split != Split::Train).then_some(mean);
+                let scoring = Scoring { biases: model.biases.as_ref(), clip, held: &model.held, mean: about };
                 let scored = score(&stream, &exchange, &model.point, order, unseen, &scoring)?;
-                let (mean, is_varied) = (manifest.mean(), manifest.values.min < manifest.values.max);
                 let mean_mse = match split {
-                    // No further pass over what may be a lot.
                     Split::Train => Some(manifest.spread_square()).filter(|_| is_varied),
-                    _ => score_mean(&stream, mean, order, unseen, &scoring)?,
+                    Split::Validation | Split::Test => varies(scored.of_mean.mse(), mean),
                 };
                 let weight = scored.all.weight / stream.weight_scale();
                 errors.push(SplitErrors { split, scored, mean_mse, weight });

@@ -91,7 +91,7 @@ pub fn complete(
 ) -> Result<Outcome> {
     let mut config = config.clone();
     config.rank = limits.team.agree(check_rank(&config.rank, dataset.manifest()))?;
-    limits.team.agree(config.check_lanes(limits.team))?;
+    limits.team.agree(config.check_method().and_then(|()| config.check_lanes(limits.team)))?;
     limits.team.check_processors()?;
     in_pool(limits, || begin(run, dataset, &config, limits, control, observe))
 }
