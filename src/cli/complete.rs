@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use tenfill_engine::error::{Error, IoContext, Result};
 use tenfill_engine::kernel::Precision;
 use tenfill_engine::recipe::{BiasChoice, auto_rank};
-use tenfill_engine::run::{Config, Every, Init, Limits, RunDirectory, check_rank, complete, unobserved};
+use tenfill_engine::run::{Config, Every, Init, Limits, RunDirectory, check_rank, complete};
 use tenfill_engine::shard::Dataset;
 use tenfill_engine::storage::{Output, RealDisk, RunLayout};
 use tenfill_engine::team::Team;
@@ -151,7 +151,7 @@ pub(super) fn run(arguments: Arguments, context: &Context) -> Result<ExitCode> {
         false => Ok(RunDirectory::written_elsewhere(directory)),
     })?;
     let (dataset, config) = prepare(&arguments, &run, is_dataset, context)?;
-    let outcome = complete(&run, &dataset, &config, &limits, &context.control, &unobserved)?;
+    let outcome = complete(&run, &dataset, &config, &limits, &context.control, &*context.observe)?;
     report(&outcome, directory, &usage, context)
 }
 
@@ -223,7 +223,9 @@ fn told(team: Team, path: &Path) -> Result<PathBuf> {
 }
 
 fn convert_raw(arguments: &Arguments, data: PathBuf, context: &Context) -> Result<()> {
-    let options = arguments.convert.clone().options(
+    let mut convert = arguments.convert.clone();
+    convert.set_modes(context);
+    let options = convert.options(
         vec![arguments.input.clone()],
         data.clone(),
         arguments.seed,

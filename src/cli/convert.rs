@@ -2,14 +2,14 @@
 
 use super::{Context, Dims, parse_list};
 use serde_json::json;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tenfill_engine::budget::Budget;
-use tenfill_engine::convert::{ConvertOptions, Converted, Duplicates, SplitRule, convert};
+use tenfill_engine::convert::{ConvertOptions, Converted, Duplicates, SplitRule, convert_batches};
 use tenfill_engine::error::{Error, Result};
 use tenfill_engine::ingest::columns::{Binning, ColumnRequest};
 use tenfill_engine::ingest::dialect::{Delimiter, DialectRequest};
-use tenfill_engine::ingest::{Format, ReadOptions};
+use tenfill_engine::ingest::{Format, ReadOptions, STREAM};
 use tenfill_engine::message::printable;
 use tenfill_engine::shard::Manifest;
 use tenfill_engine::units;
@@ -142,6 +142,11 @@ impl ConvertArguments {
         self.validation.iter().chain(&self.test)
     }
 
+    /// Takes the columns of the modes that a program has handed over.
+    pub(super) fn set_modes(&mut self, context: &Context) {
+        self.modes = context.modes.clone().or(self.modes.take());
+    }
+
     /// The options of a conversion.
     pub(super) fn options(
         self,
@@ -209,16 +214,23 @@ impl ConvertArguments {
 
 pub(super) fn run(arguments: Arguments, context: &Context) -> Result<ExitCode> {
     let usage = Usage::start();
-    let Arguments { inputs, output, options, memory, threads, force, seed } = arguments;
-    let options = options.options(inputs, output, seed, memory, context.threads(threads), force)?;
-    let converted = convert(&options, &context.control)?;
+    let Arguments { inputs, output, mut options, memory, threads, force, seed } = arguments;
+    options.set_modes(context);
+    let mut options = options.options(inputs, output, seed, memory, context.threads(threads), force)?;
+    let batches = context.take_batches();
+    if !batches.is_empty() {
+        for files in [&mut options.inputs, &mut options.validation, &mut options.test] {
+            files.retain(|path| path != Path::new(STREAM));
+        }
+    }
+    let converted = convert_batches(&options, batches, &context.control)?;
     converted.notes.iter().for_each(|note| context.control.say(note));
     report(&converted, &options.output, &usage, context);
     Ok(ExitCode::SUCCESS)
 }
 
 /// The outcome for people and programs; synth has the same.
-pub(super) fn report(converted: &Converted, output: &std::path::Path, usage: &Usage, context: &Context) {
+pub(super) fn report(converted: &Converted, output: &Path, usage: &Usage, context: &Context) {
     let manifest = &converted.manifest;
     context.print(summary(manifest, output));
     let seconds = usage.seconds();
@@ -247,7 +259,7 @@ pub(super) fn report(converted: &Converted, output: &std::path::Path, usage: &Us
 }
 
 /// What a dataset holds, in a few lines.
-pub(super) fn summary(manifest: &Manifest, path: &std::path::Path) -> String {
+pub(super) fn summary(manifest: &Manifest, path: &Path) -> String {
     let modes: Vec<String> = manifest
         .modes
         .iter()

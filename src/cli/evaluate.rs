@@ -1,7 +1,6 @@
 //! `tenfill evaluate`.
 
 use super::predict::in_pool;
-use super::recommend::each_mode;
 use super::{Context, given};
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -66,13 +65,13 @@ fn ranking(
     let (Some(top), Some(rank_mode)) = (arguments.top, &arguments.rank_mode) else { return Ok(None) };
     let ids = ModeIds::of_all(model)?;
     let ranked = given::mode(&ids, rank_mode)?;
-    let places = given::places(model, &ids, &arguments.given, true, context)?;
+    let places = given::places(model, &ids, &arguments.given, true, &context.control)?;
     let mut taken: Vec<usize> = places.iter().map(|(mode, _)| *mode).collect();
     if taken.contains(&ranked) {
         return Err(Error::request(format!("{rank_mode} is ranked, so it cannot be given too")));
     }
     taken.push(ranked);
-    let each = each_mode(&ids, arguments.each.as_deref().unwrap_or(""), &taken)?;
+    let each = given::each_mode(&ids, arguments.each.as_deref().unwrap_or(""), &taken)?;
     let mut question = vec![Place::Average; ids.len()];
     places.iter().for_each(|(mode, place)| question[*mode] = *place);
     let datasets = Config::read(&arguments.run)?.open_datasets(&arguments.run)?;

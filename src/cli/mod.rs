@@ -1,5 +1,6 @@
 //! One file per command: arguments to options, one call of the library, results to people.
 
+mod call;
 mod complete;
 mod convert;
 mod distribute;
@@ -22,14 +23,20 @@ mod stdout;
 mod synth;
 mod verify;
 
+pub use call::{Failure, Observe, Outside, call, commands, flags};
+
 use clap::{CommandFactory, Parser, Subcommand};
+use std::ffi::OsString;
 use std::io::{self, Write};
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use tenfill_engine::control::Control;
 use tenfill_engine::error::{Error, Result};
+use tenfill_engine::ingest::Batches;
 use tenfill_engine::message::printable;
+use tenfill_engine::run::unobserved;
+use tenfill_engine::shard::Split;
 use tenfill_engine::team::Team;
 use tenfill_engine::usage::{ignores_hangup, most_threads};
 
@@ -96,6 +103,14 @@ struct Context {
     team: Team,
     /// Whether it was said that fewer threads are taken than asked for.
     said_threads: AtomicBool,
+    /// Sees every line of a run's log.
+    observe: Observe,
+    /// Rows that the program which called us hands over.
+    batches: Mutex<Vec<(Split, Batches)>>,
+    /// Columns of modes, likewise.
+    modes: Option<Vec<String>>,
+    /// Where the line for programs goes, if one has called us.
+    answer: Option<Mutex<serde_json::Value>>,
 }
 
 impl Context {
@@ -128,9 +143,16 @@ impl Context {
         }
     }
 
+    /// The rows that were handed over; they are there once.
+    fn take_batches(&self) -> Vec<(Split, Batches)> {
+        std::mem::take(&mut self.batches.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
     /// The last line for programs.
     fn finish(&self, json: &serde_json::Value) {
-        if self.json {
+        if let Some(answer) = &self.answer {
+            *answer.lock().unwrap_or_else(PoisonError::into_inner) = json.clone();
+        } else if self.json {
             self.stdout.line(json);
         }
     }
@@ -146,14 +168,18 @@ fn failure(error: &str, path: Option<&std::path::Path>, line: Option<u64>) -> se
     serde_json::json!({ "error": error, "path": path.map(std::path::Path::to_string_lossy), "line": line })
 }
 
-/// Wrong usage is told to programs as well; whether they ask for it must be seen without parsing.
-fn usage_failure(usage: &clap::Error) {
+/// What is wrong about usage, in one line.
+fn usage_sentence(usage: &clap::Error) -> String {
     let text = usage.render().to_string();
     let sentence = text.split("\n\n").next().unwrap_or_default().trim_start_matches("error: ");
-    let words: Vec<&str> = sentence.split_whitespace().collect();
-    if usage.use_stderr() && std::env::args_os().any(|argument| argument == "--json") {
+    sentence.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Wrong usage is told to programs as well, where they `asked` for it.
+fn usage_failure(usage: &clap::Error, asked: bool) {
+    if usage.use_stderr() && asked {
         // That it cannot be told changes nothing about what went wrong.
-        let _ = writeln!(io::stdout().lock(), "{}", failure(&words.join(" "), None, None));
+        let _ = writeln!(io::stdout().lock(), "{}", failure(&usage_sentence(usage), None, None));
     }
 }
 
@@ -169,10 +195,22 @@ fn hush_guarded_panics() {
 
 /// Runs the program.
 pub fn main() -> ExitCode {
+    main_with(std::env::args_os().collect())
+}
+
+/// The same for a program that has the command within it: its arguments, the name first, to its exit code.
+pub fn exit_code_of(arguments: Vec<OsString>) -> u8 {
+    let code = main_with(arguments);
+    (0..=u8::MAX).find(|&number| ExitCode::from(number) == code).unwrap_or(1)
+}
+
+fn main_with(arguments: Vec<OsString>) -> ExitCode {
     hush_guarded_panics();
-    let arguments = match Arguments::try_parse() {
+    // Whether programs ask for it must be seen without parsing.
+    let json = arguments.iter().any(|argument| argument == "--json");
+    let arguments = match Arguments::try_parse_from(arguments) {
         Ok(arguments) => arguments,
-        Err(usage) if Team::speaks() => return explain(&usage),
+        Err(usage) if Team::speaks() => return explain(&usage, json),
         Err(usage) => return ExitCode::from(usage.exit_code() as u8),
     };
     let team = match arguments.command {
@@ -207,6 +245,10 @@ pub fn main() -> ExitCode {
         stdout: stdout::Stdout::default(),
         team,
         said_threads: AtomicBool::new(false),
+        observe: Box::new(unobserved),
+        batches: Mutex::default(),
+        modes: None,
+        answer: None,
     };
     let result = run(arguments.command, &context);
     let result = result.and_then(|code| team.agree(context.stdout.finish()).map(|()| code));
@@ -220,10 +262,10 @@ pub fn main() -> ExitCode {
 }
 
 /// Help and versions to standard output, wrong usage to standard error.
-fn explain(usage: &clap::Error) -> ExitCode {
+fn explain(usage: &clap::Error, json: bool) -> ExitCode {
     let stdout = stdout::Stdout::default();
     stdout.attempt(|| usage.print());
-    usage_failure(usage);
+    usage_failure(usage, json);
     match stdout.finish() {
         Err(error) if !usage.use_stderr() => fail(&error, Team::alone(), false),
         _ => ExitCode::from(usage.exit_code() as u8),

@@ -62,7 +62,7 @@ pub(super) fn run(arguments: Arguments, context: &Context) -> Result<ExitCode> {
     let model = Model::read(&arguments.run)?;
     let ids = ModeIds::of_all(&model)?;
     let options = AnswerOptions {
-        given: given::places(&model, &ids, &arguments.given, arguments.strict, context)?,
+        given: given::places(&model, &ids, &arguments.given, arguments.strict, &context.control)?,
         output: arguments.output,
         force: arguments.force,
         strict: arguments.strict,

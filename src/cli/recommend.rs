@@ -74,33 +74,12 @@ enum Seen {
     Train,
 }
 
-/// The mode for each id of which there is a question: named, or the only one that is left.
-pub(super) fn each_mode(ids: &[ModeIds], named: &str, taken: &[usize]) -> Result<usize> {
-    if !named.is_empty() {
-        let mode = given::mode(ids, named)?;
-        if taken.contains(&mode) {
-            return Err(Error::request(format!("{named} is given or ranked: choose another mode")));
-        }
-        return Ok(mode);
-    }
-    let left: Vec<usize> =
-        (0..ids.len()).filter(|mode| !taken.contains(mode) && ids[*mode].bins().is_none()).collect();
-    match left.as_slice() {
-        [mode] => Ok(*mode),
-        [] => Err(Error::request("no mode is left to ask for: give or rank fewer")),
-        several => {
-            let names: Vec<&str> = several.iter().map(|&mode| ids[mode].name()).collect();
-            Err(Error::request(format!("for the ids of which mode? {} are left: name one", names.join(", "))))
-        }
-    }
-}
-
 pub(super) fn run(arguments: Arguments, context: &Context) -> Result<ExitCode> {
     let usage = Usage::start();
     let model = Model::read(&arguments.run)?;
     let ids = ModeIds::of_all(&model)?;
     let ranked = given::mode(&ids, &arguments.rank_mode)?;
-    let places = given::places(&model, &ids, &arguments.given, arguments.strict, context)?;
+    let places = given::places(&model, &ids, &arguments.given, arguments.strict, &context.control)?;
     let mut taken: Vec<usize> = places.iter().map(|(mode, _)| *mode).collect();
     if taken.contains(&ranked) {
         let name = &arguments.rank_mode;
@@ -108,7 +87,7 @@ pub(super) fn run(arguments: Arguments, context: &Context) -> Result<ExitCode> {
     }
     taken.push(ranked);
     let each = match &arguments.all {
-        Some(named) => Some(each_mode(&ids, named, &taken)?),
+        Some(named) => Some(given::each_mode(&ids, named, &taken)?),
         None if places.is_empty() => {
             return Err(Error::request("for whom? say --given MODE=ID, or --all for every id"));
         }

@@ -7,7 +7,7 @@ use super::outcome::report;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use tenfill_engine::error::{Error, Result};
-use tenfill_engine::run::{Config, RunDirectory, resume, unobserved};
+use tenfill_engine::run::{Config, RunDirectory, resume};
 use tenfill_engine::storage::RealDisk;
 use tenfill_engine::usage::Usage;
 
@@ -87,6 +87,6 @@ pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<ExitCode> 
         true => RunDirectory::open(&RealDisk, &arguments.run),
         false => Ok(RunDirectory::written_elsewhere(&arguments.run)),
     })?;
-    let outcome = resume(&run, change, &limits, &context.control, &unobserved)?;
+    let outcome = resume(&run, change, &limits, &context.control, &*context.observe)?;
     report(&outcome, &arguments.run, &usage, context)
 }

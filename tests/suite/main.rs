@@ -2,6 +2,7 @@
 //! is what costs. `cargo test --release --test suite NAME::` runs one module.
 
 mod bad_input;
+mod batches;
 mod common;
 mod complete;
 mod crash;

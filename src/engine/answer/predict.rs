@@ -11,7 +11,7 @@ use crate::run::inputs_of;
 use crate::storage::{Output, RealDisk};
 use crate::table::{Cells, Table, TableBatch, TableWriter};
 use arrow_array::{ArrayRef, BooleanArray, Float64Array, RecordBatch};
-use arrow_schema::{DataType, Field, Schema};
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use rayon::prelude::*;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -50,6 +50,69 @@ enum From {
     Given(Place),
 }
 
+/// A model that is asked by tables of certain columns.
+pub struct Predictor<'m> {
+    places: Places<'m>,
+    ids: &'m [ModeIds],
+    from: Vec<From>,
+    strict: bool,
+    /// What the table is called in messages.
+    path: PathBuf,
+    schema: SchemaRef,
+}
+
+impl<'m> Predictor<'m> {
+    /// For tables with the columns of `schema`; `named` where the table itself has given them their names.
+    pub fn new(
+        model: &'m Model,
+        ids: &'m [ModeIds],
+        schema: &Schema,
+        named: bool,
+        path: &Path,
+        options: &AnswerOptions,
+    ) -> Result<Self> {
+        let mut fields: Vec<Arc<Field>> = schema.fields().iter().cloned().collect();
+        let names: Vec<String> = fields.iter().map(|field| field.name().clone()).collect();
+        let from = sources(&names, named, path, ids, options)?;
+        let averaged: Vec<bool> =
+            from.iter().map(|from| matches!(from, From::Given(Place::Average))).collect();
+        for (name, kind) in [("prediction", DataType::Float64), ("known", DataType::Boolean)] {
+            let name = free_name(name, &fields);
+            fields.push(Arc::new(Field::new(name, kind, false)));
+        }
+        let (places, schema) = (Places::new(model, &averaged), Arc::new(Schema::new(fields)));
+        Ok(Predictor { places, ids, from, strict: options.strict, path: path.into(), schema })
+    }
+
+    /// The columns of the answers: those of the questions, `prediction` and `known`.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// The rows of a batch with their answers, which are counted in `answered`.
+    pub fn answer(&self, batch: &TableBatch, answered: &mut Answered) -> Result<RecordBatch> {
+        let rows = answers(&self.places, self.ids, &self.from, batch, &self.path)?;
+        let mut columns: Vec<ArrayRef> = batch.rows.columns().to_vec();
+        for (row, answer) in rows.iter().enumerate() {
+            if let (false, true) = (answer.known, self.strict) {
+                let text = cell(batch, &self.from, self.ids, answer.unknown, row, &self.path)?;
+                let what = format!(
+                    "the model does not know {} '{text}': leave the row out, or take the fallback without `strict`",
+                    self.ids[answer.unknown].name()
+                );
+                return Err(Error::Row { file: self.path.clone(), line: batch.lines[row], what });
+            }
+            answered.unknown += u64::from(!answer.known);
+            answered.outside_bins += u64::from(answer.outside);
+        }
+        answered.rows += rows.len() as u64;
+        columns.push(Arc::new(Float64Array::from_iter_values(rows.iter().map(|answer| answer.value))));
+        columns.push(Arc::new(BooleanArray::from_iter(rows.iter().map(|answer| Some(answer.known)))));
+        RecordBatch::try_new(Arc::clone(&self.schema), columns)
+            .map_err(|error| Error::request(error.to_string()))
+    }
+}
+
 /// Writes every row of `queries` with the columns `prediction` and `known` behind it.
 pub fn predict_file(
     model: &Model,
@@ -65,41 +128,14 @@ pub fn predict_file(
     let names: Vec<String> = ids.iter().map(|mode| mode.name().to_string()).collect();
     let known_names = options.columns.as_ref().unwrap_or(&names);
     let mut table = Table::open(queries, known_names, options.dialect, control)?;
-    let from = sources(&table, &ids, options)?;
-    let averaged: Vec<bool> = from.iter().map(|from| matches!(from, From::Given(Place::Average))).collect();
-    let places = Places::new(model, &averaged);
-    let mut fields: Vec<Arc<Field>> = table.schema().fields().iter().cloned().collect();
-    for (name, kind) in [("prediction", DataType::Float64), ("known", DataType::Boolean)] {
-        let name = free_name(name, &fields);
-        fields.push(Arc::new(Field::new(name, kind, false)));
-    }
-    let schema = Arc::new(Schema::new(fields));
+    let predictor = Predictor::new(model, &ids, table.schema(), table.has_header(), table.path(), options)?;
     let disk = RealDisk;
-    let mut writer = TableWriter::create(&disk, output.as_ref(), Arc::clone(&schema))?;
+    let mut writer = TableWriter::create(&disk, output.as_ref(), Arc::clone(predictor.schema()))?;
     let mut answered = Answered::default();
     control.progress().stage("predict", Unit::Bytes, crate::ingest::reader::input_bytes(queries));
     while let Some(batch) = table.next_batch()? {
         control.check()?;
-        let rows = answers(&places, &ids, &from, &batch, table.path())?;
-        let mut columns: Vec<ArrayRef> = batch.rows.columns().to_vec();
-        for (row, answer) in rows.iter().enumerate() {
-            if let (false, true) = (answer.known, options.strict) {
-                let text = cell(&batch, &from, &ids, answer.unknown, row, table.path())?;
-                let what = format!(
-                    "the model does not know {} '{text}': leave the row out, or take the fallback without `strict`",
-                    ids[answer.unknown].name()
-                );
-                return Err(Error::Row { file: table.path().into(), line: batch.lines[row], what });
-            }
-            answered.unknown += u64::from(!answer.known);
-            answered.outside_bins += u64::from(answer.outside);
-        }
-        answered.rows += rows.len() as u64;
-        columns.push(Arc::new(Float64Array::from_iter_values(rows.iter().map(|answer| answer.value))));
-        columns.push(Arc::new(BooleanArray::from_iter(rows.iter().map(|answer| Some(answer.known)))));
-        let out = RecordBatch::try_new(Arc::clone(&schema), columns)
-            .map_err(|error| Error::request(error.to_string()))?;
-        writer.write(&out)?;
+        writer.write(&predictor.answer(&batch, &mut answered)?)?;
         if writer.closed() {
             break;
         }
@@ -141,6 +177,9 @@ fn answers(
                 (From::Column(_), Some(cells)) => {
                     let found = match cells.moment(row).filter(|_| ids[mode].bins().is_some()) {
                         Some(seconds) => Ok(ids[mode].moment(seconds)),
+                        None if ids[mode].bins().is_none() && cells.integer(row).is_some() => {
+                            Ok(cells.integer(row).map_or(Found::Unknown, |id| ids[mode].integer(id)))
+                        }
                         None => cells.text(row).map_or(Ok(Found::Unknown), |text| ids[mode].find(&text)),
                     };
                     let found = found.map_err(|what| Error::Row {
@@ -178,9 +217,14 @@ fn cell(
 }
 
 /// Finds the column of every mode that is not given.
-fn sources(table: &Table, ids: &[ModeIds], options: &AnswerOptions) -> Result<Vec<From>> {
-    let names = table.names();
-    let wrong = |what: String| Error::input(table.path(), what);
+fn sources(
+    names: &[String],
+    named: bool,
+    path: &Path,
+    ids: &[ModeIds],
+    options: &AnswerOptions,
+) -> Result<Vec<From>> {
+    let wrong = |what: String| Error::input(path, what);
     let columns: Vec<&String> = match &options.columns {
         Some(columns) => {
             let open: Vec<&str> = (0..ids.len())
@@ -207,18 +251,18 @@ fn sources(table: &Table, ids: &[ModeIds], options: &AnswerOptions) -> Result<Ve
         // Names that were made from a column's number are numbers to a file without a header.
         let number = match asked {
             Some(text) => text.parse::<usize>().ok(),
-            None if table.has_header() => None,
+            None if named => None,
             None => about
                 .name()
                 .strip_prefix("column")
                 .or(about.name().strip_prefix("mode"))
                 .and_then(|number| number.parse().ok()),
         };
-        let by_name = find_name(&names, wanted).map_err(wrong)?;
+        let by_name = find_name(names, wanted).map_err(wrong)?;
         let by_number = number.filter(|number| (1..=names.len()).contains(number)).map(|number| number - 1);
         let Some(column) = by_name.or(by_number) else {
-            let known = if table.has_header() {
-                format!("the columns are {} (name them with `modes`)", list(&names))
+            let known = if named {
+                format!("the columns are {} (name them with `modes`)", list(names))
             } else {
                 format!("the file has no header and {} columns, name them with `modes` 1,2,...", names.len())
             };

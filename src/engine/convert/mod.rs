@@ -26,10 +26,32 @@ use crate::budget::Budget;
 use crate::control::{Control, Unit};
 use crate::error::{Error, Result};
 use crate::ingest::source::{display_name, is_stdin};
-use crate::ingest::{self, ReadOptions, reader};
+use crate::ingest::{self, Batches, ReadOptions, STREAM, reader};
 use crate::shard::{DatasetKind, Split};
 use crate::storage::{Disk, Output, RealDisk, Staging};
 use std::path::{Path, PathBuf};
+
+/// Where rows come from.
+enum Origin {
+    /// A file.
+    File(PathBuf),
+    /// Batches that a program hands over.
+    Batches(Batches),
+}
+
+impl Origin {
+    /// What it is called in messages.
+    fn name(&self) -> PathBuf {
+        match self {
+            Origin::File(path) => display_name(path),
+            Origin::Batches(_) => STREAM.into(),
+        }
+    }
+
+    fn bytes(&self) -> u64 {
+        if let Origin::File(path) = self { reader::input_bytes(path) } else { 0 }
+    }
+}
 
 /// Converts files to a dataset.
 pub fn convert(options: &ConvertOptions, control: &Control) -> Result<Converted> {
@@ -38,6 +60,39 @@ pub fn convert(options: &ConvertOptions, control: &Control) -> Result<Converted>
 
 /// The same on a given disk.
 pub fn convert_on(disk: &dyn Disk, options: &ConvertOptions, control: &Control) -> Result<Converted> {
+    convert_all(disk, options, Vec::new(), control)
+}
+
+/// The same with batches before the files of their split.
+pub fn convert_batches(
+    options: &ConvertOptions,
+    batches: Vec<(Split, Batches)>,
+    control: &Control,
+) -> Result<Converted> {
+    convert_all(&RealDisk, options, batches, control)
+}
+
+/// All inputs in the order in which they are read, each with its split where they are given by it.
+fn all_rows(options: &ConvertOptions, batches: Vec<(Split, Batches)>) -> Vec<(Origin, Option<Split>)> {
+    let own = [&options.inputs, &options.validation, &options.test];
+    let mut rows: [Vec<Origin>; 3] = Default::default();
+    batches.into_iter().for_each(|(split, batches)| rows[split as usize].push(Origin::Batches(batches)));
+    for (rows, files) in rows.iter_mut().zip(own) {
+        rows.extend(files.iter().cloned().map(Origin::File));
+    }
+    let parts = rows[1..].iter().any(|rows| !rows.is_empty());
+    let splits = rows.into_iter().zip(Split::ALL);
+    splits
+        .flat_map(|(rows, split)| rows.into_iter().map(move |rows| (rows, parts.then_some(split))))
+        .collect()
+}
+
+fn convert_all(
+    disk: &dyn Disk,
+    options: &ConvertOptions,
+    batches: Vec<(Split, Batches)>,
+    control: &Control,
+) -> Result<Converted> {
     check_inputs(options)?;
     let staging = Staging::create(disk, &output(options), &DatasetKind)?;
     let budget = Budget::new(options.memory)?;
@@ -50,21 +105,20 @@ pub fn convert_on(disk: &dyn Disk, options: &ConvertOptions, control: &Control) 
     read.scratch.clone_from(&scratch);
     let pipeline = budget.reserve((threads * read.chunk * 24) as u64 + (4 << 20), "reading")?;
 
-    let mut files: Vec<(&PathBuf, Option<Split>)> = Vec::new();
-    let parts = !options.validation.is_empty() || !options.test.is_empty();
-    files.extend(options.inputs.iter().map(|path| (path, parts.then_some(Split::Train))));
-    files.extend(options.validation.iter().map(|path| (path, Some(Split::Validation))));
-    files.extend(options.test.iter().map(|path| (path, Some(Split::Test))));
-
-    let total: u64 = files.iter().map(|(path, _)| reader::input_bytes(path)).sum();
+    let all = all_rows(options, batches);
+    let total: u64 = all.iter().map(|(rows, _)| rows.bytes()).sum();
     control.progress().stage("read", Unit::Bytes, total);
     let mut gather: Option<Gather> = None;
     let mut before = 0;
-    for (path, part) in files {
-        let input = ingest::open(path, &read, control)?;
+    for (rows, part) in all {
+        let (name, bytes) = (rows.name(), rows.bytes());
+        let input = match rows {
+            Origin::File(path) => ingest::open(&path, &read, control)?,
+            Origin::Batches(batches) => ingest::open_batches(batches, &read)?,
+        };
         let gather = match &mut gather {
             Some(gather) => {
-                gather.same_modes(input.plan()).map_err(|what| Error::input(display_name(path), what))?;
+                gather.same_modes(input.plan()).map_err(|what| Error::input(&name, what))?;
                 gather
             }
             None => {
@@ -72,7 +126,8 @@ pub fn convert_on(disk: &dyn Disk, options: &ConvertOptions, control: &Control) 
                     control.say(guess);
                 }
                 fix_columns(&mut read, input.plan());
-                gather.insert(Gather::new(input.plan(), parts, &budget, &scratch, options.skip_bad)?)
+                let tagged = part.is_some();
+                gather.insert(Gather::new(input.plan(), tagged, &budget, &scratch, options.skip_bad)?)
             }
         };
         let rows_before = gather.rows();
@@ -83,9 +138,11 @@ pub fn convert_on(disk: &dyn Disk, options: &ConvertOptions, control: &Control) 
         if gather.rows() == rows_before {
             let what =
                 if gather.bad_rows() > 0 { "no row of the file can be used" } else { "the file has no rows" };
-            return Err(Error::input(display_name(path), what));
+            let what =
+                if name == Path::new(STREAM) { what.replace("the file", "the stream") } else { what.into() };
+            return Err(Error::input(name, what));
         }
-        before += reader::input_bytes(path);
+        before += bytes;
     }
     drop(pipeline);
     let Some(gather) = gather else { return Err(Error::request("there is no input file")) };

@@ -99,9 +99,22 @@ impl<'b> Column<'b> {
             DataType::Dictionary(..) => {
                 let dictionary = array.as_any_dictionary();
                 let values = dictionary.values();
-                match values.is_empty() {
-                    true => Column::Text(vec![Cow::Borrowed(""); array.len()]), // all are null
-                    false => Column::of(values, name, path)?.take(&dictionary.normalized_keys()),
+                if values.is_empty() {
+                    return Ok(Column::Text(vec![Cow::Borrowed(""); array.len()])); // all are null
+                }
+                let keys = dictionary.normalized_keys();
+                // There may be far more categories than rows here: only those of the rows are looked at.
+                macro_rules! categories {
+                    ($strings:expr) => {{
+                        let strings = $strings;
+                        Column::Text(keys.iter().map(|&key| Cow::Borrowed(strings.value(key))).collect())
+                    }};
+                }
+                match values.data_type() {
+                    DataType::Utf8 => categories!(values.as_string::<i32>()),
+                    DataType::LargeUtf8 => categories!(values.as_string::<i64>()),
+                    DataType::Utf8View => categories!(values.as_string_view()),
+                    _ => Column::of(values, name, path)?.take(&keys),
                 }
             }
             other => {

@@ -1,10 +1,12 @@
-//! Text and Parquet in, rows of ids and values out; knows nothing of shards.
+//! Text, Parquet and streams of Arrow batches in, rows of ids and values out; knows nothing of shards.
 //!
 //! The way of a row: [`source`] opens the file (plain, gzip, zstd, standard input), [`dialect`]
 //! finds how its fields are separated, [`columns`] which of them are modes and which the value,
-//! [`text`] and [`parquet`] turn them into a [`RowBatch`], and [`dictionary`] gives ids numbers.
+//! [`text`], [`parquet`] and [`batches`] turn them into a [`RowBatch`], and [`dictionary`] gives ids numbers.
 
 pub mod arrow;
+mod arrow_rows;
+pub mod batches;
 pub mod columns;
 pub mod dialect;
 pub mod dictionary;
@@ -18,9 +20,10 @@ pub mod source;
 pub mod text;
 pub mod times;
 
+pub use batches::{Batches, STREAM};
 pub use columns::{Binning, ColumnRef, ColumnRequest, FilePlan, ModeColumn, ModeRole};
 pub use dictionary::Dictionary;
-pub use reader::{Format, ReadOptions, open, open_source, read_rows};
+pub use reader::{Format, ReadOptions, open, open_batches, open_source, read_rows};
 pub use rows::{BadRow, Cell, ModeCells, RowBatch};
 pub use source::Source;
 pub use times::{ColumnTimes, TimesSeen};

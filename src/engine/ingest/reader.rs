@@ -1,5 +1,6 @@
 //! Reads a file's rows in order: one thread cuts the input, the others parse.
 
+use super::batches::{Batches, STREAM, Stream};
 use super::columns::{ColumnRequest, Columns, FilePlan};
 use super::dialect::{self, Delimiter, DialectRequest};
 use super::parquet;
@@ -65,6 +66,7 @@ pub struct Input {
 enum Kind {
     /// Parts, and an unpacked copy where the file itself cannot be read in any order.
     Parquet(Vec<(PathBuf, Option<File>)>),
+    Batches(Stream),
     Text {
         stream: Box<dyn Read + Send>,
         begun: Vec<u8>,
@@ -96,6 +98,13 @@ pub fn input_bytes(path: &Path) -> u64 {
 /// Looks at an input's beginning and settles how to read it.
 pub fn open(path: &Path, options: &ReadOptions, control: &Control) -> Result<Input> {
     open_source(&Source::from(path), options, control)
+}
+
+/// The same for batches that a program hands over.
+pub fn open_batches(batches: Batches, options: &ReadOptions) -> Result<Input> {
+    let stream = Stream::open(batches)?;
+    let plan = stream.columns().plan(&options.columns).map_err(|what| Error::input(STREAM, what))?;
+    Ok(Input { path: STREAM.into(), plan, kind: Kind::Batches(stream) })
 }
 
 /// The same for an input that is opened again later.
@@ -220,6 +229,10 @@ pub fn read_rows(
             }
             Ok(())
         }
+        Kind::Batches(stream) => stream.read(&input.plan, |batch| {
+            control.check()?;
+            each(batch)
+        }),
         Kind::Text { stream, begun, read, delimiter, header, tns } => {
             let name = display_name(&input.path);
             let chunks = Chunks::new(stream, name.clone(), begun, options.chunk, delimiter);

@@ -24,6 +24,16 @@ impl<'b> Cells<'b> {
         if is_null(&self.nulls, row) { None } else { Some(self.column.text(row)) }
     }
 
+    /// Cell `row`, where the column holds integers; those of 19 digits are text to a dictionary.
+    pub fn integer(&self, row: usize) -> Option<i64> {
+        match &self.column {
+            Column::Integers(values) if !is_null(&self.nulls, row) => {
+                Some(values[row]).filter(|id| id.unsigned_abs() < 1_000_000_000_000_000_000)
+            }
+            _ => None,
+        }
+    }
+
     /// Cell `row` in seconds since 1970, where the column holds moments.
     pub fn moment(&self, row: usize) -> Option<f64> {
         match &self.column {

@@ -5,10 +5,12 @@
 //! text and goes out as it was, Parquet keeps its types.
 
 mod cells;
+mod entries;
 mod parts;
 mod read;
 mod write;
 
 pub use cells::{Cells, labels_array};
+pub use entries::EntryBatches;
 pub use read::{Table, TableBatch};
 pub use write::{Kind, TableWriter};

@@ -248,3 +248,13 @@ fn what_cannot_be_recommended_is_said_in_one_sentence() {
     let usage = crate::common::tenfill(folder).args(["recommend", "run"]).output().unwrap();
     assert_eq!(usage.status.code(), Some(2), "a missing --rank-mode is wrong usage");
 }
+
+#[test]
+fn an_average_may_be_said_aloud_of_bins_too() {
+    let folder = crate::common::folder();
+    let folder = folder.path();
+    sample::complete(folder, 3, "--bias modes");
+    let silent = ["recommend", "run", "--given", "user=7", "--rank-mode", "film"];
+    let aloud = [&silent[..], &["--given", "week=average"]].concat();
+    assert_eq!(output(folder, &silent), output(folder, &aloud));
+}

@@ -1,0 +1,96 @@
+//! The best of a mode for some questions at once: the entries to leave out are found in one reading.
+
+use super::ranking::{Ranked, Ranking};
+use crate::control::{Control, Unit};
+use crate::error::{Error, Result};
+use crate::model::{ModeIds, Model, Place, Places};
+use crate::shard::{Dataset, Split};
+use std::collections::HashMap;
+
+/// Questions that give the same modes.
+pub struct Questions<'d> {
+    /// What each says of every mode; the ranked one is not looked at.
+    pub questions: Vec<Vec<Place>>,
+    /// The mode whose best indices are wanted.
+    pub ranked: usize,
+    /// How many.
+    pub top: usize,
+    /// Where to look for the entries that are left out; none leaves nothing out.
+    pub datasets: &'d [Dataset],
+    /// Their splits that count.
+    pub splits: Vec<Split>,
+}
+
+/// The best of every question, best first.
+pub fn recommend_some(
+    model: &Model,
+    ids: &[ModeIds],
+    asked: &Questions<'_>,
+    control: &Control,
+) -> Result<Vec<Vec<Ranked>>> {
+    let (ranked, dim) = (asked.ranked, ids[asked.ranked].dim());
+    if asked.top == 0 || asked.top > dim as usize {
+        let what =
+            format!("`top` {} is not between 1 and the {dim} ids of {}", asked.top, ids[ranked].name());
+        return Err(Error::request(what));
+    }
+    let averaged = |mode: usize| {
+        mode != ranked && asked.questions.iter().any(|question| question[mode] == Place::Average)
+    };
+    let averaged: Vec<bool> = (0..ids.len()).map(averaged).collect();
+    let places = Places::new(model, &averaged);
+    let seen = seen(ids, asked)?;
+    control.progress().stage("recommend", Unit::Rows, asked.questions.len() as u64);
+    let mut best = Vec::with_capacity(asked.questions.len());
+    for (number, question) in asked.questions.iter().enumerate() {
+        control.check()?;
+        let found = Ranking::new(&places, question, ranked, None).best(0..1, asked.top, |_| &seen[number]);
+        best.extend(found);
+        control.progress().advance(number as u64 + 1, &"");
+    }
+    Ok(best)
+}
+
+/// The indices that were observed with what each question gives, ascending. What was observed at another
+/// time was observed: bins need not match, and averages match all.
+fn seen(ids: &[ModeIds], asked: &Questions<'_>) -> Result<Vec<Vec<u32>>> {
+    let mut seen = vec![Vec::new(); asked.questions.len()];
+    let given = |question: &[Place]| -> Option<Vec<(usize, u32)>> {
+        let plain = (0..ids.len()).filter(|&mode| mode != asked.ranked && ids[mode].bins().is_none());
+        let mut given = Vec::new();
+        for mode in plain {
+            match question[mode] {
+                Place::Index(index) => given.push((mode, index)),
+                Place::Average => {}
+                Place::Unknown => return None, // nothing was observed with a stranger
+            }
+        }
+        Some(given)
+    };
+    // Questions by the modes that they give, then by the indices.
+    let mut wanted: HashMap<Vec<usize>, HashMap<Vec<u32>, Vec<usize>>> = HashMap::new();
+    for (number, question) in asked.questions.iter().enumerate() {
+        let Some(given) = given(question).filter(|given| !given.is_empty()) else { continue };
+        let (modes, indices) = given.into_iter().unzip();
+        wanted.entry(modes).or_default().entry(indices).or_default().push(number);
+    }
+    for dataset in asked.datasets {
+        for &split in &asked.splits {
+            let mut key = Vec::new();
+            dataset.for_each(split, |at, _| {
+                for (modes, questions) in &wanted {
+                    key.clear();
+                    key.extend(modes.iter().map(|&mode| at[mode]));
+                    for &number in questions.get(&key).into_iter().flatten() {
+                        seen[number].push(at[asked.ranked]);
+                    }
+                }
+            })?;
+        }
+    }
+    for indices in &mut seen {
+        indices.sort_unstable();
+        indices.dedup();
+    }
+    Ok(seen)
+}

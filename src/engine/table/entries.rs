@@ -1,0 +1,115 @@
+//! The entries of a dataset as a table: a column of ids per mode, and the value.
+
+use super::labels_array;
+use crate::error::{Error, Result};
+use crate::shard::{Dataset, Labels, Mode, ModeKind, Shard, Split};
+use crate::times::format_time;
+use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray};
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use std::sync::Arc;
+
+/// Reads a split block by block; one is in memory at a time.
+pub struct EntryBatches {
+    modes: Vec<(Mode, Option<Labels>)>,
+    mode_order: Vec<usize>,
+    weighted: bool,
+    shards: Vec<Shard>,
+    /// The shard and the block that come next.
+    next: (usize, usize),
+    buffer: Vec<u64>,
+    schema: SchemaRef,
+}
+
+impl EntryBatches {
+    /// Of a split.
+    pub fn new(dataset: &Dataset, split: Split) -> Result<Self> {
+        let manifest = dataset.manifest();
+        let labels = |mode: usize| dataset.labels(mode);
+        let modes: Vec<(Mode, Option<Labels>)> = (manifest.modes.iter().enumerate())
+            .map(|(number, mode)| Ok((mode.clone(), labels(number)?)))
+            .collect::<Result<_>>()?;
+        let mut fields: Vec<Field> = modes
+            .iter()
+            .map(|(mode, labels)| {
+                let kind = if is_integers(mode, labels.as_ref()) { DataType::Int64 } else { DataType::Utf8 };
+                Field::new(&mode.name, kind, false)
+            })
+            .collect();
+        fields.push(Field::new(&manifest.value, DataType::Float64, false));
+        let weights = manifest.weights.as_ref();
+        fields.extend(weights.map(|weights| Field::new(&weights.column, DataType::Float64, false)));
+        Ok(EntryBatches {
+            modes,
+            mode_order: manifest.mode_order.clone(),
+            weighted: weights.is_some(),
+            shards: dataset.shards(split)?,
+            next: (0, 0),
+            buffer: Vec::new(),
+            schema: Arc::new(Schema::new(fields)),
+        })
+    }
+
+    /// The columns.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// The entries of the next block; `None` at the end.
+    pub fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
+        let (mut at, mut number) = self.next;
+        while self.shards.get(at).is_some_and(|shard| number >= shard.blocks().len()) {
+            (at, number) = (at + 1, 0);
+        }
+        self.next = (at, number + 1);
+        let Some(shard) = self.shards.get(at) else { return Ok(None) };
+        let bytes = shard.read_block(number, &mut self.buffer)?;
+        shard.check(number, bytes)?;
+        let mut indices: Vec<Vec<u32>> = vec![Vec::new(); self.modes.len()];
+        let (mut values, mut weights) = (Vec::new(), Vec::new());
+        shard.view(number, bytes)?.for_each_weighted(|levels, value, weight| {
+            for (&mode, &index) in self.mode_order.iter().zip(levels) {
+                indices[mode].push(index);
+            }
+            values.push(value);
+            weights.push(weight);
+        });
+        let ids = self.modes.iter().zip(&indices);
+        let mut columns: Vec<ArrayRef> =
+            ids.map(|((mode, labels), indices)| ids_array(mode, labels.as_ref(), indices)).collect();
+        columns.push(Arc::new(Float64Array::from(values)));
+        if self.weighted {
+            columns.push(Arc::new(Float64Array::from(weights)));
+        }
+        let batch = RecordBatch::try_new(Arc::clone(&self.schema), columns);
+        batch.map(Some).map_err(|error| Error::request(error.to_string()))
+    }
+}
+
+fn is_integers(mode: &Mode, labels: Option<&Labels>) -> bool {
+    match (&mode.kind, labels) {
+        (ModeKind::Range { .. }, _) | (_, Some(Labels::Integers(_))) => true,
+        (ModeKind::Bins(bins), _) => !bins.time && bins.width.fract() == 0.0 && bins.origin.fract() == 0.0,
+        _ => false,
+    }
+}
+
+/// The ids of indices as they stood in the user's file; of bins, where they begin.
+fn ids_array(mode: &Mode, labels: Option<&Labels>, indices: &[u32]) -> ArrayRef {
+    match (&mode.kind, labels) {
+        (ModeKind::Range { base }, _) => {
+            Arc::new(Int64Array::from_iter_values(indices.iter().map(|&index| base + i64::from(index))))
+        }
+        (_, Some(Labels::Integers(labels))) => {
+            Arc::new(Int64Array::from_iter_values(indices.iter().map(|&index| labels.value(index as usize))))
+        }
+        (_, Some(Labels::Text(labels))) => {
+            Arc::new(StringArray::from_iter_values(indices.iter().map(|&index| labels.value(index as usize))))
+        }
+        (ModeKind::Bins(bins), _) => {
+            let begins = indices.iter().map(|&index| bins.origin + bins.width * f64::from(index));
+            let show = |begin: f64| if bins.time { format_time(begin) } else { begin.to_string() };
+            labels_array(begins.map(show), is_integers(mode, labels))
+        }
+        _ => Arc::new(StringArray::from_iter_values(indices.iter().map(u32::to_string))),
+    }
+}
