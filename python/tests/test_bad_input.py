@@ -1,0 +1,197 @@
+"""What bad input gets: the sentences of the command, as exceptions; never a panic."""
+
+import numpy as np
+import pytest
+from conftest import command
+
+import tenfill as tf
+from tenfill import _errors
+
+pandas = pytest.importorskip("pandas")
+polars = pytest.importorskip("polars")
+pyarrow = pytest.importorskip("pyarrow")
+
+OPTIONS = {"modes": ["a", "b"], "value": "v", "progress": False}
+
+
+def write(source, **options):
+    return tf.Dataset.write("bad.tenfill", source, **(OPTIONS | options))
+
+
+GOOD = {"a": [1, 2, 3], "b": [1, 1, 2], "v": [1.0, 2.0, 3.0]}
+
+
+@pytest.mark.parametrize(
+    ("source", "what", "line"),
+    [
+        (GOOD | {"v": [1.0, float("nan"), 3.0]}, "v is NaN", 2),
+        (GOOD | {"a": [1.0, 2.0, float("nan")]}, "a is NaN", 3),
+        (GOOD | {"v": ["one", "2", "3"]}, "which is no number", 1),
+        (GOOD | {"a": ["x", None, "z"]}, "a is null", 2),
+        (GOOD | {"a": ["x", "", "z"]}, "a is empty", 2),
+        (GOOD | {"v": np.array(["2020-01-01"] * 3, dtype="datetime64[s]")}, "is a time, not a number", None),
+        ({"a": [1], "b": [1]}, "there is no column 'v': the columns are a, b", None),
+        ({"a": [], "b": [], "v": []}, "no rows", None),
+        ({}, "there are no columns", None),
+        (GOOD | {"a": [{}, [], 3]}, "holds objects of the type dict", None),
+        (GOOD | {"a": np.array([1, 2, 2**64 - 1], dtype=np.uint64)}, "above 2", None),
+    ],
+)
+def test_rows_that_cannot_be_used(source, what, line):
+    with pytest.raises(tf.InputError, match=what) as caught:
+        write(source)
+    assert caught.value.path == "<stream>" and caught.value.line == line
+    if source and all(len(column) for column in source.values()) and "objects" not in what:
+        with pytest.raises(tf.InputError):
+            write(pandas.DataFrame(source))
+
+
+def test_the_sentence_is_that_of_the_command():
+    with open("bad.csv", "w") as file:
+        file.write("a,b,v\n1,1,1\n2,1,x\n")
+    told = command("convert", "bad.csv", "-o", "x.tenfill", "--modes", "a,b", "--value", "v").stderr
+    with pytest.raises(tf.InputError) as caught:
+        write("bad.csv")
+    assert told.strip() == f"tenfill: {caught.value}"
+    assert (caught.value.path, caught.value.line) == ("bad.csv", 3)
+
+
+def test_frames_that_are_odd():
+    twice = pandas.DataFrame([[1, 2, 3.0, 4]], columns=["a", "b", "v", "a"])
+    with pytest.raises(tf.InputError, match="two columns have the name 'a'"):
+        write(twice)
+    table = pyarrow.table([[1], [2], [3.0], [4]], names=["a", "b", "v", "a"])
+    with pytest.raises(tf.InputError, match="two columns have the name 'a'"):
+        write(table)
+    nested = pyarrow.table({"a": [[1]], "b": [1], "v": [1.0]})
+    with pytest.raises(tf.InputError, match="column 'a' has the type"):
+        write(nested)
+    with pytest.raises(tf.UsageError, match="different lengths"):
+        write({"a": [1], "b": [1, 2], "v": [1.0]})
+    with pytest.raises(tf.UsageError, match="2 dimensions"):
+        write({"a": np.ones((2, 2)), "b": [1, 2], "v": [1.0, 2.0]})
+    with pytest.raises(tf.UsageError, match="cannot be taken from int"):
+        write(3)
+    with pytest.raises(tf.UsageError, match="a batch is a frame"):
+        write([1, 2])
+
+
+def test_streams_that_fail():
+    schema = pyarrow.schema([("a", pyarrow.int64()), ("b", pyarrow.int64()), ("v", pyarrow.float64())])
+    good = pyarrow.record_batch([[1], [2], [3.0]], schema=schema)
+
+    def failing():
+        yield good
+        raise RuntimeError("the tape is torn")
+
+    with pytest.raises(tf.InputError, match="failed after 1 rows.*the tape is torn"):
+        write(pyarrow.RecordBatchReader.from_batches(schema, failing()))
+    # What an iterator of our own raises comes through as it is.
+    with pytest.raises(RuntimeError, match="the tape is torn"):
+        write(failing())
+    duckdb = pytest.importorskip("duckdb")
+    connection = duckdb.connect()
+    closed = connection.sql("select 1 as a, 2 as b, 3.0 as v")
+    connection.close()
+    with pytest.raises(duckdb.Error):
+        write(closed)
+    used = pyarrow.RecordBatchReader.from_batches(schema, iter([good]))
+    used.read_all()
+    with pytest.raises(tf.InputError, match="no rows"):
+        write(used)
+    other = good.rename_columns(["a", "b", "w"])
+    with pytest.raises(tf.InputError, match="other columns"):
+        write(iter([good, other]))
+    with pytest.raises(tf.InputError, match="other columns"):
+        write(iter([{"a": [1], "b": [2], "v": [1.0]}, {"a": ["x"], "b": [2], "v": [1.0]}]))
+
+
+def test_an_array_that_is_changed_meanwhile_gives_what_it_held_when_it_was_read():
+    values = np.ones(300_000)
+    table = {"a": np.arange(300_000), "b": np.arange(300_000) % 9, "v": values}
+
+    def rows():
+        yield table
+        values[:] = np.nan
+        yield {name: column[:1] + 1 for name, column in table.items() if name != "v"} | {"v": np.array([2.0])}
+
+    assert write(rows()).nnz in (300_000, 300_001)
+
+
+def test_coordinates_of_a_wrong_shape():
+    make = tf.Dataset.from_coo
+    for coords, values, shape, what in (
+        (np.zeros((3, 2), int), np.ones(4), None, "there are 4 values"),
+        (np.zeros(3, int), np.ones(3), None, "1 dimensions"),
+        (np.zeros((3, 2)), np.ones(3), None, "must be integers"),
+        (np.zeros((3, 2), int), np.ones(3), (4, 4, 4), "`shape` has 3 dimensions"),
+        (np.array([[0, 5]]), np.ones(1), (4, 4), "mode2"),
+        (np.array([[0, -1]]), np.ones(1), (4, 4), "mode2"),
+        (np.zeros((0, 2), int), np.ones(0), (4, 4), "no rows"),
+        (np.zeros((0, 2), int), np.ones(0), None, "no rows"),
+    ):
+        with pytest.raises(tf.Error, match=what):
+            make(coords, values, shape, progress=False)
+    with pytest.raises(tf.UsageError, match="`mask` has the shape"):
+        tf.Dataset.from_dense(np.ones((3, 3)), np.ones(3))
+    with pytest.raises(tf.InputError, match="no rows"):
+        tf.Dataset.from_dense(np.full((3, 3), np.nan), progress=False)
+
+
+def test_requests_that_cannot_be_met(data):
+    for options, kind, what in (
+        ({"rank": "many"}, tf.UsageError, "invalid value 'many' for `rank`"),
+        ({"rank": (2, 2)}, tf.UsageError, "rank"),
+        ({"rank": 4, "memory": "20M", "max_iterations": -1}, tf.UsageError, "max_iterations"),
+        ({"rank": 4, "tolerance": -1.0}, tf.UsageError, "`tolerance` -1"),
+        ({"rank": "auto", "grow": False}, tf.UsageError, "`grow=False`"),
+        ({"rank": 4, "algorithm": "geomcg", "metric": "damped"}, tf.UsageError, "leave out `metric`"),
+        ({"rank": 4, "memory": 1000}, tf.MemoryRefused, "`memory`"),
+    ):
+        with pytest.raises(kind, match=what):
+            tf.complete(data, out="run", progress=False, **options)
+    with pytest.raises(TypeError, match="nonsense"):
+        tf.complete(data, out="run", nonsense=1)
+    tf.complete(data, rank=2, out="run", max_iterations=2, progress=False)
+    with pytest.raises(tf.UsageError, match="exists already.*`force`"):
+        tf.complete(data, rank=2, out="run", progress=False)
+
+
+def test_files_that_are_damaged(data):
+    tf.complete(data, rank=2, out="run", max_iterations=2, progress=False)
+    with open("run/model/model.bin", "r+b") as file:
+        file.seek(100)
+        file.write(b"\xff" * 50)
+    with pytest.raises(tf.FormatError, match="damaged"):
+        tf.load("run")
+    with pytest.raises(tf.InputError):
+        tf.load("nowhere")
+    with pytest.raises(tf.InputError):
+        tf.Dataset.open("nowhere")
+
+
+def test_questions_that_cannot_be_asked(model):
+    with pytest.raises(tf.InputError, match="no column 'movieId' for the mode movieId"):
+        model.predict({"userId": [1], "timestamp": [963619200]})
+    with pytest.raises(tf.InputError, match="the model does not know userId '77777'") as caught:
+        model.predict({"userId": [1, 77777], "movieId": [25, 25], "timestamp": [963619200] * 2}, strict=True)
+    assert caught.value.line == 2
+    with pytest.raises(tf.UsageError, match="takes frames and streams"):
+        model.predict("questions.csv")
+    empty = model.predict(polars.DataFrame({"userId": [], "movieId": [], "timestamp": []},
+                                           schema={"userId": polars.Int64, "movieId": polars.Int64,
+                                                   "timestamp": polars.Int64}))
+    assert len(empty) == 0 and empty["prediction"].size == 0
+
+
+def test_flags_become_keywords():
+    for told, expected in (
+        ("--max-iterations 3 and '--rank <R,R,...|auto>'", "`max_iterations` 3 and `rank`"),
+        ("add `bias` none `no_grow`", "add `bias` none `grow=False`"),
+        ("give another place with -o or `temp_dir`", "give another place with `out` or `temp_dir`"),
+        ("`tenfill resume run` goes on, --no-such-flag stays", "`tenfill resume run` goes on, --no-such-flag stays"),
+        ("`bin` names 'x'", "`bins` names 'x'"),
+    ):
+        assert _errors.in_keywords(told) == expected
+    panic = _errors.build("internal", "index out of bounds", None, None)
+    assert isinstance(panic, tf.InternalError) and "Please report it" in str(panic)
