@@ -7,6 +7,8 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from . import _native
 from ._errors import KEYWORDS, UsageError
 
@@ -20,7 +22,7 @@ def text(value: object) -> str:
         return str(os.fspath(value))
     if isinstance(value, Sequence) and not isinstance(value, str):
         return ",".join(text(one) for one in value)
-    return str(value.item()) if hasattr(value, "item") else str(value)
+    return str(value.item()) if isinstance(value, np.generic) else str(value)
 
 
 def operand(path: Path) -> str:

@@ -131,7 +131,8 @@ class Run:
         if ax is None:
             from matplotlib import pyplot
 
-            ax = pyplot.figure().add_subplot()
+            axes: Any = pyplot.figure().add_subplot()
+            return self.plot(axes)
         log = self.log
         for name, label in (("train_rmse", "train"), ("validation_rmse", "validation")):
             numbers = log[name]

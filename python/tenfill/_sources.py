@@ -154,8 +154,10 @@ def _text(name: str, one: object) -> str | None:
         return None
     if isinstance(one, (bool, np.bool_)):
         return "true" if one else "false"
-    if isinstance(one, (int, float, np.integer, np.floating)):
-        return repr(one.item()) if isinstance(one, np.generic) else repr(one)
+    if isinstance(one, np.number):
+        return repr(one.item())
+    if isinstance(one, (int, float)):
+        return repr(one)
     kind = type(one).__name__
     raise InputError(f"<stream>: column '{name}' holds objects of the type {kind}: numbers, text, categories "
                      "and times can be used", "<stream>")
