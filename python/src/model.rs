@@ -7,13 +7,14 @@ use crate::work::{self, Listeners};
 use arrow_array::{ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray};
 use arrow_schema::SchemaRef;
 use pyo3::prelude::*;
-use pyo3::types::{PyByteArray, PyDict, PyInt, PyString};
+use pyo3::types::{PyByteArray, PyDict, PyFloat, PyInt, PyString};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use tenfill_engine::answer::{
     AnswerOptions, Answered, Predictor, Questions, given_places, mode_named, recommend_some,
 };
 use tenfill_engine::control::Control;
+use tenfill_engine::ingest::batches::same_columns;
 use tenfill_engine::ingest::{Batches, STREAM};
 use tenfill_engine::model::{self, Found, ModeIds, Place, Places};
 use tenfill_engine::run::Config;
@@ -91,6 +92,11 @@ impl Answers {
                 }
             }
         };
+        if !same_columns(&batch.schema(), &self.questions.schema()) {
+            let what =
+                format!("a batch behind {} rows has other columns than the first one", self.answered.rows);
+            return Err(Error::input(STREAM, what));
+        }
         let count = batch.num_rows().min(ROWS);
         if count < batch.num_rows() {
             self.rest = Some(batch.slice(count, batch.num_rows() - count));
@@ -138,8 +144,12 @@ impl Model {
     fn place(&self, mode: usize, id: &Bound<'_, PyAny>) -> PyResult<Place> {
         let Loaded { model, ids, .. } = &*self.loaded;
         let ids = &ids[mode];
-        // Longer integers are text to a dictionary.
-        let integer = id.cast::<PyInt>().ok().and_then(|id| id.extract::<i64>().ok());
+        // A column of numbers with holes is one of floats in pandas. Longer integers are text to a dictionary.
+        let whole = |number: f64| (number.fract() == 0.0 && number.abs() < 1e15).then_some(number as i64);
+        let integer = match id.cast::<PyFloat>() {
+            Ok(float) => whole(float.value()),
+            Err(_) => id.cast::<PyInt>().ok().and_then(|id| id.extract::<i64>().ok()),
+        };
         let integer =
             integer.filter(|id| ids.bins().is_none() && id.unsigned_abs() < 1_000_000_000_000_000_000);
         if let Some(id) = integer {

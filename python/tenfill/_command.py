@@ -10,7 +10,6 @@ from . import _native
 
 def main() -> int:
     """Runs the program with the arguments of this process."""
-    # The program has its own way with signals, and pipes that nobody reads any more.
-    for number in (signal.SIGINT, signal.SIGPIPE):
-        signal.signal(number, signal.SIG_DFL if number == signal.SIGINT else signal.SIG_IGN)
+    # The program has its own way with Ctrl-C.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     return _native.main(["tenfill", *sys.argv[1:]])

@@ -55,7 +55,9 @@ class _PerMode(Mapping[str, Array]):
 def _id(value: object) -> str:
     if isinstance(value, (datetime.date, datetime.datetime)):
         return value.isoformat()
-    return str(value.item()) if isinstance(value, np.generic) else str(value)
+    value = value.item() if isinstance(value, np.generic) else value
+    # A column of integers with holes is one of floats in pandas.
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
 class Model:
@@ -65,6 +67,7 @@ class Model:
         self.path = os.fspath(run)
         self._native = _native.Model(run)
         self._about: dict[str, Any] = json.loads(self._native.about())
+        self._keeps: object = None
 
     def __reduce__(self) -> tuple[object, ...]:
         return (load, (os.path.abspath(self.path),))
@@ -283,4 +286,7 @@ def _given(given: Mapping[str, object] | None) -> list[tuple[str, str]]:
 
 def load(run: Any) -> Model:
     """The best model of a run: by its path, or the `Run` itself."""
-    return Model(getattr(run, "path", run))
+    model = Model(getattr(run, "path", run))
+    # A dataset in a temporary directory stays as long as its model is in use.
+    model._keeps = getattr(run, "_keeps", None)
+    return model

@@ -93,12 +93,12 @@ class Run:
     def model(self) -> Model:
         """The best model so far; read once."""
         if self._model is None:
-            self._model = load(self.path)
+            self._model = load(self)
         return self._model
 
     def resume(self, **options: Any) -> Run:
         """Goes on from the newest good checkpoint, with the options of `tenfill.resume`."""
-        return resume(self.path, **options)
+        return resume(self, **options)
 
     def evaluate(
         self,
@@ -299,4 +299,6 @@ def resume(
         "patience": patience, "checkpoint_every": checkpoint_every, "memory": memory, "threads": threads,
     }  # fmt: skip
     path = run.path if isinstance(run, Run) else run
-    return _run("resume", path, options, path, callbacks, progress, on_interrupt)
+    resumed = _run("resume", path, options, path, callbacks, progress, on_interrupt)
+    resumed._keeps = run._keeps if isinstance(run, Run) else None
+    return resumed

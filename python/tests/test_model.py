@@ -167,3 +167,23 @@ def test_what_things_say_of_themselves(model, data, run):
     assert data.memory_needed(rank=4) == json.loads(
         command("inspect", data.path, "--rank", 4, "--json").stdout)["memory_bytes"]
     assert pandas.DataFrame(run.log.to_numpy()).shape[0] == 16
+
+
+def test_ids_may_be_floats_and_batches_must_be_alike(model):
+    one = {"userId": 1.0, "movieId": 25.0, "timestamp": "latest"}
+    assert model.predict_one(**one) == model.predict_one(userId=1, movieId=25, timestamp="latest")
+    best = model.recommend({"userId": 1.0}, rank_mode="movieId", top=2)
+    assert list(best["movieId"]) == list(model.recommend({"userId": 1}, rank_mode="movieId", top=2)["movieId"])
+    good = {"userId": [1], "movieId": [25], "timestamp": [963619200]}
+    with pytest.raises(tf.InputError, match="behind 1 rows has other columns"):
+        model.predict(iter([good, good | {"more": [1]}]))
+
+
+def test_a_temporary_dataset_stays_as_long_as_its_model():
+    generator = np.random.default_rng(1)
+    at = np.argwhere(generator.random((30, 20)) < 0.6)
+    model = tf.complete(tf.Dataset.from_coo(at, generator.normal(size=len(at)), (30, 20), progress=False), rank=2,
+                        out="run", max_iterations=3, progress=False).model
+    seen = {tuple(row) for row in at}
+    best = model.recommend({"mode1": 3}, rank_mode="mode2", top=20)
+    assert not any((3, movie) in seen for movie in best["mode2"])

@@ -6,6 +6,7 @@ use super::rows::RowBatch;
 use crate::error::{Error, Result};
 use crate::storage::guarded;
 use arrow_array::{RecordBatch, RecordBatchReader};
+use arrow_schema::{DataType, Schema};
 use std::path::Path;
 
 /// Batches that are read once, in order.
@@ -13,6 +14,14 @@ pub type Batches = Box<dyn RecordBatchReader + Send>;
 
 /// What a stream is called in messages, where a file has its path.
 pub const STREAM: &str = "<stream>";
+
+/// Whether two batches have the same columns: whether they may hold nulls is not looked at.
+pub fn same_columns(one: &Schema, other: &Schema) -> bool {
+    let columns = |schema: &Schema| -> Vec<(String, DataType)> {
+        schema.fields().iter().map(|field| (field.name().clone(), field.data_type().clone())).collect()
+    };
+    columns(one) == columns(other)
+}
 
 /// A stream whose first rows have been looked at.
 pub struct Stream {
@@ -49,7 +58,7 @@ impl Stream {
                 wrong(format!("the stream has failed after {} rows ({})", self.taken, error.trim()))
             })?;
             let Some(batch) = next else { return Ok(None) };
-            if batch.schema().fields() != self.batches.schema().fields() {
+            if !same_columns(&batch.schema(), &self.batches.schema()) {
                 let what = format!("a batch behind {} rows has other columns than the first one", self.taken);
                 return Err(wrong(what));
             }
