@@ -105,3 +105,9 @@ pub fn write_table(py: Python<'_>, stream: &Bound<'_, PyAny>, path: PathBuf, for
     })?;
     written.map_err(|error| take_raised(&raised).unwrap_or_else(|| errors::raised(&error)))
 }
+
+/// Panics where work is done: for the test of what becomes of it.
+#[pyfunction]
+pub fn _panic(py: Python<'_>) -> PyResult<()> {
+    work::run(py, &Listeners::default(), false, |_, _| panic!("on purpose"))
+}

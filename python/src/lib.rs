@@ -21,7 +21,7 @@ mod _native {
     use super::*;
 
     #[pymodule_export]
-    use super::command::{call, commands, entries, flags, log, main, write_table};
+    use super::command::{_panic, call, commands, entries, flags, log, main, write_table};
     #[pymodule_export]
     use super::model::Model;
     #[pymodule_export]

@@ -6,6 +6,7 @@ use crate::table::{Source, Stream, Table};
 use crate::work::{self, Listeners};
 use arrow_array::{ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray};
 use arrow_schema::SchemaRef;
+use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyDict, PyFloat, PyInt, PyString};
 use std::path::{Path, PathBuf};
@@ -140,6 +141,13 @@ impl Model {
         answers.map_err(|error| errors::raised(&error))
     }
 
+    /// An error for the number of no mode.
+    fn check(&self, mode: usize) -> PyResult<()> {
+        let order = self.loaded.ids.len();
+        let wrong = || PyIndexError::new_err(format!("there are {order} modes"));
+        (mode < order).then_some(()).ok_or_else(wrong)
+    }
+
     /// The place that a Python value names in a mode.
     fn place(&self, mode: usize, id: &Bound<'_, PyAny>) -> PyResult<Place> {
         let Loaded { model, ids, .. } = &*self.loaded;
@@ -202,20 +210,23 @@ impl Model {
     }
 
     /// The factor of a mode, row by row.
-    fn factor<'py>(&self, py: Python<'py>, mode: usize) -> Bound<'py, PyByteArray> {
-        numbers(py, self.loaded.model.point.factors[mode].as_slice())
+    fn factor<'py>(&self, py: Python<'py>, mode: usize) -> PyResult<Bound<'py, PyByteArray>> {
+        self.check(mode)?;
+        Ok(numbers(py, self.loaded.model.point.factors[mode].as_slice()))
     }
 
     /// The biases of a mode; none where it has none.
-    fn bias<'py>(&self, py: Python<'py>, mode: usize) -> Option<Bound<'py, PyByteArray>> {
+    fn bias<'py>(&self, py: Python<'py>, mode: usize) -> PyResult<Option<Bound<'py, PyByteArray>>> {
+        self.check(mode)?;
         let biases = self.loaded.model.biases.as_ref().map(|biases| &biases.modes[mode]);
-        biases.filter(|biases| !biases.is_empty()).map(|biases| numbers(py, biases))
+        Ok(biases.filter(|biases| !biases.is_empty()).map(|biases| numbers(py, biases)))
     }
 
     /// The ids of a mode and whether each has train entries, as a table.
     fn ids(&self, mode: usize) -> PyResult<Table> {
+        self.check(mode)?;
         let Loaded { model, ids, .. } = &*self.loaded;
-        let (mode, ids) = (mode, &ids[mode]);
+        let ids = &ids[mode];
         let labels = labels_array((0..ids.dim()).map(|index| ids.label(index)), ids.integers());
         let known = (0..ids.dim()).map(|index| Some(model.knows(mode, index)));
         let table =

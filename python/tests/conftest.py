@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import sys
 
@@ -14,6 +15,10 @@ import tenfill as tf
 
 RATINGS = pathlib.Path(__file__).parents[2] / "tests" / "data" / "ratings.csv"
 MODES = ["userId", "movieId", "timestamp"]
+
+
+# Ctrl-C is what it is by default, whoever runs the tests: a shell ignores it in what it starts behind itself.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)

@@ -5,7 +5,7 @@ import pytest
 from conftest import command
 
 import tenfill as tf
-from tenfill import _errors
+from tenfill import _errors, _native
 
 pandas = pytest.importorskip("pandas")
 polars = pytest.importorskip("polars")
@@ -193,5 +193,9 @@ def test_flags_become_keywords():
         ("`bin` names 'x'", "`bins` names 'x'"),
     ):
         assert _errors.in_keywords(told) == expected
-    panic = _errors.build("internal", "index out of bounds", None, None)
-    assert isinstance(panic, tf.InternalError) and "Please report it" in str(panic)
+
+
+def test_a_panic_is_an_exception_that_says_how_to_report_it(capfd):
+    with pytest.raises(tf.InternalError, match="on purpose.*Please report it"):
+        _native._panic()
+    assert capfd.readouterr().err == ""

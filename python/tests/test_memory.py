@@ -5,8 +5,6 @@ import subprocess
 import sys
 
 import numpy as np
-import pytest
-
 import tenfill as tf
 
 STREAMED = """
@@ -37,20 +35,13 @@ print(data.nnz, most)
 """
 
 
-def streamed(rows):
+def test_twenty_million_rows_are_streamed_within_the_budget():
+    rows = 20_000_000
     done = subprocess.run([sys.executable, "-c", STREAMED, str(rows)], capture_output=True, text=True, check=True)
     entries, most = map(int, done.stdout.split())
     assert 0.99 * rows < entries <= rows
     assert most < (256 << 20) + (150 << 20), f"{most >> 20} MB"
-
-
-def test_two_million_rows_are_streamed_within_the_budget():
-    streamed(2_000_000)
-
-
-@pytest.mark.slow
-def test_twenty_million_rows_are_streamed_within_the_budget():
-    streamed(20_000_000)
+    print(f"peak {most >> 20} MB of anonymous memory")
 
 
 def anonymous():

@@ -55,6 +55,8 @@ def test_a_callback_sees_every_line_and_stops(data):
     seen = []
 
     def stop(line):
+        # Where the work was asked for: trackers keep their runs by thread.
+        assert threading.current_thread() is threading.main_thread()
         seen.append(line)
         return line.iteration == 5
 
