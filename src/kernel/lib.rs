@@ -25,6 +25,7 @@ mod dispatch;
 mod factors;
 mod gradient;
 mod gradient_inner;
+mod gram;
 mod inner;
 pub mod naive;
 #[cfg(target_arch = "aarch64")]
@@ -52,6 +53,7 @@ pub use block::{BlockFlaw, BlockView, Ids, MAX_BLOCK_ENTRIES, Values};
 pub use dispatch::vectorised;
 pub use factors::FactorsView;
 pub use gradient::gradient;
+pub use gram::{PANEL_TILE, add_gram};
 pub use padded_rows::{PaddedFactors, PaddingBuffer};
 pub use polynomial::{LinePolynomial, line_polynomial};
 pub use residual::{Unseen, for_each_prediction, residual, residual_of_seen};

@@ -1,0 +1,74 @@
+//! Sums of products of rows with themselves: what a regression of every row of a mode is made from.
+
+use super::arithmetic::Arithmetic;
+use super::dispatch::{Kernel, run};
+
+/// Rows of a panel have a multiple of this many numbers: sums are taken tile by tile, in registers.
+pub const PANEL_TILE: usize = 8;
+
+/// to += Z^T diag(w) Z for a panel Z of rows of `width` numbers: the tiles on and below the diagonal of a
+/// square of `width`, row-major.
+///
+/// ```
+/// use tenfill_kernel::add_gram;
+///
+/// let mut panel = [0.0; 16];
+/// (panel[0], panel[1], panel[8]) = (2.0, 3.0, 1.0);
+/// let mut square = [0.0; 64];
+/// add_gram(&panel, &[1.0, 10.0], 8, &mut square);
+/// assert_eq!((square[0], square[8], square[9]), (14.0, 6.0, 9.0));
+/// ```
+///
+/// # Panics
+///
+/// If the width is no multiple of [`PANEL_TILE`], or the square is none of that width.
+pub fn add_gram(panel: &[f64], weights: &[f64], width: usize, to: &mut [f64]) {
+    assert!(width.is_multiple_of(PANEL_TILE) && to.len() == width * width, "whole tiles");
+    run(Gram { panel, weights, width, to });
+}
+
+struct Gram<'a> {
+    panel: &'a [f64],
+    weights: &'a [f64],
+    width: usize,
+    to: &'a mut [f64],
+}
+
+impl Kernel for Gram<'_> {
+    #[inline(always)]
+    fn run<M: Arithmetic>(self) {
+        for i in (0..self.width).step_by(PANEL_TILE) {
+            for j in (0..=i).step_by(PANEL_TILE) {
+                add_tile::<M>(self.panel, self.weights, self.width, (i, j), self.to);
+            }
+        }
+    }
+}
+
+#[inline(always)]
+fn add_tile<M: Arithmetic>(
+    panel: &[f64],
+    weights: &[f64],
+    width: usize,
+    (i, j): (usize, usize),
+    to: &mut [f64],
+) {
+    const TILE: usize = PANEL_TILE;
+    let mut sums = [[0.0; TILE]; TILE];
+    for (row, &weight) in panel.chunks_exact(width).zip(weights) {
+        let (Some(left), Some(right)) = (row[i..].first_chunk::<TILE>(), row[j..].first_chunk::<TILE>())
+        else {
+            return;
+        };
+        for a in 0..TILE {
+            let x = weight * left[a];
+            for b in 0..TILE {
+                sums[a][b] = M::fma(x, right[b], sums[a][b]);
+            }
+        }
+    }
+    for (a, sums) in sums.iter().enumerate() {
+        let to = &mut to[(i + a) * width + j..][..TILE];
+        to.iter_mut().zip(sums).for_each(|(to, sum)| *to += sum);
+    }
+}
