@@ -198,6 +198,7 @@ impl<'a> Completion<'a> {
             config.recipe.grow = false;
             config.recipe.refine = false;
             config.recipe.refine_further = false;
+            config.recipe.sweeps = false;
         } else if config.rank_auto {
             config.recipe.grow = true;
         }

@@ -4,11 +4,13 @@ use super::{Context, Ranks, convert, parse_list};
 use serde_json::json;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use tenfill_engine::bayes;
 use tenfill_engine::error::Result;
 use tenfill_engine::kernel::Precision;
 use tenfill_engine::message::{printable, short};
 use tenfill_engine::model::Model;
 use tenfill_engine::objective::Needs;
+use tenfill_engine::recipe::Recipe;
 use tenfill_engine::run::{Config, check_rank};
 use tenfill_engine::shard::{Dataset, ModeKind};
 use tenfill_engine::storage::RunLayout;
@@ -137,7 +139,15 @@ pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<ExitCode> 
         let mut needs = Needs::of_several(manifest, &rank, precision, access, threads, lanes, ranks);
         if manifest.validation.entries > 0 {
             // What `complete` does by default.
-            needs = needs.with_recipe(&dataset).with_refinement(manifest, &rank);
+            needs = needs.with_recipe(&dataset);
+            needs = if Recipe::usual(manifest).sweeps {
+                let dims: Vec<u64> = manifest.level_dims().iter().map(|&dim| dim.into()).collect();
+                let most = rank.iter().copied().max().unwrap_or(1);
+                needs.with_sweeps(bayes::bytes(&dims, most, threads.min(lanes) as u64))
+            } else {
+                needs
+            };
+            needs = needs.with_refinement(manifest, &rank);
         }
         let (most, least) = (needs.most(), needs.total(needs.fewest()));
         let of = if ranks > 1 { format!(" in each of {ranks} processes") } else { String::new() };

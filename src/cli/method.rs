@@ -41,6 +41,11 @@ impl MethodArguments {
             }
             config.use_geomcg();
         }
+        let named = self.beta.is_some() || self.step.is_some() || self.metric.is_some();
+        if named || !matches!(self.algorithm, AlgorithmArgument::Cg) {
+            // Sweeps over rows know no directions, steps or metrics.
+            config.recipe.sweeps = false;
+        }
         if let Some(metric) = self.metric {
             config.geometry = match metric {
                 MetricArgument::Damped => GeometryKind::Damped,

@@ -22,8 +22,9 @@ pub(super) struct RecipeArguments {
     /// The norm that is penalised [default: nuclear, or log where validation prefers it]
     #[arg(long, value_enum)]
     penalty_kind: Option<KindArgument>,
-    /// Begin with a small rank and let it grow while validation improves [default where there are
-    /// validation entries]
+    /// Search with conjugate gradients, instead of sweeps over rows: begin with a small rank and let it grow
+    /// while validation improves. So does any other of --bias, --bias-time, --penalty, --penalty-kind, --refine
+    /// and their like ask for the search [default for data of four modes and more]
     #[arg(long, overrides_with = "no_grow")]
     grow: bool,
     /// Keep to the rank that is given
@@ -32,7 +33,7 @@ pub(super) struct RecipeArguments {
     /// When the search has ended, fit every row of the two main modes to its own entries, with what is
     /// uncertain about the other rows, as long as validation improves; then those of the other modes as
     /// well, and where predictions are clipped, with values at the ends of the range for at least, or at
-    /// most, that much [default where validation decides]
+    /// most, that much [default of a search]
     #[arg(long, overrides_with = "no_refine")]
     refine: bool,
     /// Leave the rows as the search has found them
@@ -114,6 +115,10 @@ impl RecipeArguments {
         if rank_auto && self.no_grow {
             return Err(Error::request("--rank auto lets the rank grow: give a rank with --no-grow"));
         }
+        // Whoever names a part of the search wants the search.
+        let asked = self.penalty.is_some() || self.bias.is_some() || self.bias_time.is_some();
+        let asked = asked || self.penalty_kind.is_some() || self.grow || self.no_grow;
+        recipe.sweeps &= !(asked || self.refine || self.no_refine);
         recipe.refine = (recipe.decides() || self.refine) && !self.no_refine;
         recipe.refine_further = recipe.refine;
         recipe.range = match (self.clip, self.no_clip) {

@@ -40,6 +40,7 @@
 //! | [`report`] | what does a run look like? |
 
 pub mod answer;
+pub mod bayes;
 pub mod budget;
 pub mod checkpoint;
 pub mod control;

@@ -17,6 +17,7 @@ const LAYERS: &[&[&str]] = &[
     &["manifold"],
     &["solver", "model"],
     &["objective"],
+    &["bayes"],
     &["recipe"],
     &["checkpoint"],
     &["run"],

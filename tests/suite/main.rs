@@ -20,6 +20,7 @@ mod rows_fit;
 mod safety;
 mod splits;
 mod stochastic;
+mod sweeps;
 mod team;
 mod traces;
 mod usage;

@@ -102,7 +102,7 @@ fn damage_met_in_a_pass_is_named() {
 /// Counts, coordinates, biases and a penalty, all at once.
 fn regularised(dataset: &Dataset, ranks: &[usize], kind: PenaltyKind) -> Regularised {
     let mut objective = Regularised::new(open(dataset, ranks, 1 << 30, Access::Cached));
-    let (counts, time) = bias_fit::count(dataset, objective.data.train(), Some((1, 2))).unwrap();
+    let (counts, time) = bias_fit::count(dataset.manifest(), objective.data.train(), Some((1, 2))).unwrap();
     objective.coordinates = Some(Coordinates::new(&counts));
     objective.penalty = Penalty { kind, lambda: 0.1, smoothing: 1e-4 };
     let biases =
@@ -142,7 +142,7 @@ fn refitted_biases_come_to_the_damped_least_squares() {
     let (dataset, _) = data(folder.path(), &dims, 9_000);
     let streamed = open(&dataset, &[1, 1, 1], 1 << 30, Access::Cached);
     let order = dataset.manifest().mode_order.clone();
-    let (counts, time) = bias_fit::count(&dataset, streamed.train(), Some((1, 2))).unwrap();
+    let (counts, time) = bias_fit::count(dataset.manifest(), streamed.train(), Some((1, 2))).unwrap();
     let (mut biases, mut damping) =
         bias_fit::fit(streamed.train(), &order, &counts, dataset.manifest().mean(), time).unwrap();
     assert!(damping.modes.iter().all(|damping| *damping > 0.0));

@@ -18,21 +18,28 @@ fn ratings(folder: &TempDir) {
 const PLAIN: &str = "--bias none --penalty 0 --no-grow";
 
 #[test]
-fn the_default_is_better_than_the_plain_method_at_any_rank() {
+fn default_and_search_are_better_than_the_plain_method_at_any_rank() {
     let folder = tempfile::tempdir().unwrap();
     ratings(&folder);
     let error = |done: &Value| done["test_mse"].as_f64().unwrap();
     let plain = ["2", "4", "8"]
         .map(|rank| error(&json(&folder, &format!("complete r -o p{rank} --rank {rank} {PLAIN}"))));
     let best = plain.into_iter().fold(f64::MAX, f64::min);
-    for rank in ["4,4,4", "8,8,8", "auto"] {
-        let done = json(&folder, &format!("complete r -o run-{rank} --rank {rank}"));
+    for (rank, search) in
+        [("4,4,4", ""), ("8,8,8", ""), ("auto", ""), ("6,6,6", " --grow"), ("auto", " --grow")]
+    {
+        let done = json(&folder, &format!("complete r -o run-{rank} --force --rank {rank}{search}"));
         assert!(error(&done) < 0.97 * best, "rank {rank}: {} against {best}", error(&done));
         assert_eq!(done["biases"], true);
         let tried = done["tried"].as_array().unwrap();
-        assert!(tried.len() > 3 && tried.iter().any(|tried| tried["kept"] == false), "{tried:?}");
         let (_, lines) = result(&folder, &format!("run-{rank}"));
-        assert!(lines.iter().any(|line| line["rank"] != lines[lines.len() - 1]["rank"]), "the rank changes");
+        if search.is_empty() {
+            assert!(tried.iter().any(|tried| tried["change"] == "sweeps"), "{tried:?}");
+        } else {
+            assert!(tried.len() > 3 && tried.iter().any(|tried| tried["kept"] == false), "{tried:?}");
+            let last = &lines[lines.len() - 1]["rank"];
+            assert!(lines.iter().any(|line| line["rank"] != *last), "the rank changes");
+        }
         let scored = json(&folder, &format!("evaluate run-{rank}"));
         assert_eq!(scored["mse"], done["test_mse"]);
         assert!(scored["mae"].as_f64() == done["errors"]["test"]["mae"].as_f64());
@@ -71,7 +78,7 @@ fn interrupted_anywhere_a_plan_goes_on_to_the_same_bits() {
 fn interrupted_while_ways_to_grow_compete_a_plan_goes_on_to_the_same_bits() {
     let folder = tempfile::tempdir().unwrap();
     ratings(&folder);
-    let whole = json(&folder, "complete r -o whole --rank 8 --threads 2");
+    let whole = json(&folder, "complete r -o whole --rank 8 --grow --threads 2");
     let expected = result(&folder, "whole");
     let tried = whole["tried"].as_array().unwrap();
     // Freed weeks have helped, more of both others has helped less, and only then the weeks are kept.
@@ -83,7 +90,7 @@ fn interrupted_while_ways_to_grow_compete_a_plan_goes_on_to_the_same_bits() {
         |upto: usize| tried[..upto].iter().map(|t| t["iterations"].as_u64().unwrap()).sum::<u64>();
     let (first, last) = (iterations(rival), iterations(rival + 1));
     assert!(last > first + 5, "{tried:?}");
-    json(&folder, &format!("complete r -o parts --rank 8 --threads 1 --max-iterations {first}"));
+    json(&folder, &format!("complete r -o parts --rank 8 --grow --threads 1 --max-iterations {first}"));
     for iteration in first + 1..=last + 1 {
         let threads = iteration % 3 + 1;
         json(&folder, &format!("resume parts --max-iterations {iteration} --threads {threads}"));
@@ -166,13 +173,13 @@ fn a_warm_start_begins_where_the_model_was() {
         assert_eq!(warm["rank"], cold["rank"]);
         warm["validation_mse"].as_f64().unwrap() / cold["validation_mse"].as_f64().unwrap()
     };
-    let cold = json(&folder, "complete r -o cold --rank 3,3,2 --no-clip");
+    let cold = json(&folder, "complete r -o cold --rank 3,3,2 --grow --no-clip");
     let start = "--rank 3,3,2 --max-iterations 0 --no-refine";
     let warm = json(&folder, &format!("complete r -o warm --init cold --no-clip {start}"));
     assert!((ratio(&warm, &cold) - 1.0).abs() < 1e-9, "{warm}");
     // A search takes a model's latent values for what they are, cut off at the ends of the range. What is
     // behind the ends is found out again when the search has ended.
-    let cold = json(&folder, "complete r -o soft --rank 3,3,2");
+    let cold = json(&folder, "complete r -o soft --rank 3,3,2 --grow");
     let ends = |of: &Value| of["tried"].as_array().unwrap().last().unwrap().clone();
     assert_eq!((&ends(&cold)["change"], &ends(&cold)["kept"]), (&"ends".into(), &true.into()));
     let warm = json(&folder, "complete r -o again --rank 3,3,2 --init soft --max-iterations 0");

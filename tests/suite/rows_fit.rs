@@ -278,7 +278,7 @@ fn sweeps_are_those_of_the_formula() {
         let budget = Budget::new(1 << 30).unwrap();
         let streamed =
             Streamed::open(&dataset, ranks, Precision::F64, &budget, Some(Access::Cached)).unwrap();
-        let (counts, _) = bias_fit::count(&dataset, streamed.train(), None).unwrap();
+        let (counts, _) = bias_fit::count(dataset.manifest(), streamed.train(), None).unwrap();
         let sizes: Vec<usize> = dims.iter().map(|&dim| dim as usize).collect();
         let mut point = random_point(&sizes, ranks, Distribution::Gaussian, 3);
         // Rows without entries are zero, as the recipe has them.
@@ -388,7 +388,7 @@ fn rows_get_better_or_are_left_alone() {
     let place = folder.path();
     line(place, "synth -o r --kind ratings --dims 500,300,40 --entries 30000 --validation 0.1 --test 0.1");
     let without = line(place, "complete r -o without --rank 4,4,1 --no-refine");
-    let with = line(place, "complete r -o with --rank 4,4,1");
+    let with = line(place, "complete r -o with --rank 4,4,1 --grow");
     let number = |line: &Value, field: &str| line[field].as_f64().unwrap();
     let tried = |line: &Value| line["tried"].as_array().unwrap().clone();
     let changes = |line: &Value| tried(line).iter().map(|tried| tried["change"].clone()).collect::<Vec<_>>();
@@ -417,7 +417,7 @@ fn rows_get_better_or_are_left_alone() {
         line(place, "complete r -o fixed --rank 3,3,1 --bias modes --penalty 0.05 --no-grow --refine");
     assert!(ends_with(&fixed, &["rows", "others", "ends"]));
     // Where nothing is clipped, a value is what it is.
-    let free = line(place, "complete r -o free --rank 4,4,1 --no-clip");
+    let free = line(place, "complete r -o free --rank 4,4,1 --grow --no-clip");
     assert!(!changes(&free).contains(&"ends".into()) && changes(&free).contains(&"rows".into()));
     assert_eq!(Model::read(&place.join("free")).unwrap().about.ends, None);
     let ends = Model::read(&place.join("with")).unwrap().about.ends.unwrap();
@@ -425,7 +425,7 @@ fn rows_get_better_or_are_left_alone() {
     assert_eq!((ends.below, ends.above), (0.75, 4.75));
     assert!((0.7..0.9).contains(&ends.noise), "{ends:?}");
     // Any number of threads.
-    line(place, "complete r -o threads --rank 4,4,1 --threads 3");
+    line(place, "complete r -o threads --rank 4,4,1 --grow --threads 3");
     let model = |run: &str| std::fs::read(place.join(run).join("model/model.bin")).unwrap();
     assert!(model("threads") == model("with"));
     let plain = line(place, "complete r -o plain --rank 3,3,1 --bias none --penalty 0 --no-grow");

@@ -168,6 +168,9 @@ fn one_of_several_processes_needs_less() {
     let told = crate::common::run(place.path(), "inspect data --rank 9 --processes 4 --threads 1".split(' '));
     assert_eq!(
         told["memory_bytes"],
-        four.with_recipe(&dataset).with_refinement(dataset.manifest(), &[9, 9, 9]).most()
+        four.with_recipe(&dataset)
+            .with_sweeps(tenfill_engine::bayes::bytes(&[30_000, 50_000, 40], 9, 1))
+            .with_refinement(dataset.manifest(), &[9, 9, 9])
+            .most()
     );
 }

@@ -122,7 +122,7 @@ fn an_entry_of_weight_two_is_an_entry_twice() {
     close(&ours.line_polynomial(&at, &along).unwrap(), &polynomial, "polynomial");
     // The start's scale, and what is counted and summed for biases.
     let manifest = Dataset::open(&dataset).unwrap();
-    let (counts, _) = bias_fit::count(&manifest, ours.train(), None).unwrap();
+    let (counts, _) = bias_fit::count(manifest.manifest(), ours.train(), None).unwrap();
     let mut expected = vec![0.0; 41];
     rows().iter().for_each(|(index, _, weight)| expected[index[0] as usize] += f64::from(*weight));
     assert_eq!(counts.modes[0], expected);
@@ -137,7 +137,7 @@ fn the_weighted_gradient_belongs_to_the_weighted_cost() {
     let folder = tempfile::tempdir().unwrap();
     let dataset = Dataset::open(weighted_dataset(folder.path())).unwrap();
     let mut objective = Regularised::new(open(dataset.directory()));
-    let (counts, _) = bias_fit::count(&dataset, objective.data.train(), None).unwrap();
+    let (counts, _) = bias_fit::count(dataset.manifest(), objective.data.train(), None).unwrap();
     let order = &dataset.manifest().mode_order;
     let mean = dataset.manifest().mean();
     let (biases, damping) = bias_fit::fit(objective.data.train(), order, &counts, mean, None).unwrap();

@@ -4,9 +4,11 @@
 //! synced, renamed. The older of the two is removed only when the newer is durable, so that a
 //! crash at any moment leaves at least one good checkpoint, once there was one.
 
+mod sweeping;
+
 use crate::error::{Error, IoContext, Result};
 use crate::manifold::{Point, Tangent};
-use crate::model::{Arrays, BiasAbout, Biases, read_arrays, read_biases, write_arrays, write_biases};
+use crate::model::{Arrays, BiasAbout, Biases, Ends, read_arrays, read_biases, write_arrays, write_biases};
 use crate::objective::bias_fit::Damping;
 use crate::recipe::{BiasChoice, Extra, Plan, Stage};
 use crate::rows::Rows;
@@ -16,6 +18,7 @@ use crate::team::Team;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
+use sweeping::SweepingAbout;
 
 const KIND: &str = "checkpoint";
 const ENDING: &str = "checkpoint";
@@ -74,6 +77,12 @@ struct ExtraAbout {
     biases: Option<BiasAbout>,
     accepted: Option<(Vec<usize>, Option<BiasAbout>)>,
     best: Option<(Stage, Option<BiasAbout>)>,
+    /// What values at the ends of the range say to the best model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    ends: Option<Ends>,
+    /// Only while there are sweeps over rows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    sweeping: Option<SweepingAbout>,
 }
 
 /// The checkpoints of a run.
@@ -374,7 +383,8 @@ fn write_extra(writer: &mut ContainerWriter<'_>, extra: &Extra) -> ExtraAbout {
         None => None,
     };
     let (plan, damping) = (extra.plan.clone(), extra.damping.clone());
-    ExtraAbout { plan, bias: extra.bias, damping, biases, accepted, best }
+    let sweeping = extra.sweeping.as_ref().map(|sweeping| sweeping::write(writer, sweeping));
+    ExtraAbout { plan, bias: extra.bias, damping, biases, accepted, best, ends: extra.ends, sweeping }
 }
 
 fn read_extra(arrays: &impl Arrays, about: &ExtraAbout, of: &About) -> Result<Extra> {
@@ -404,7 +414,9 @@ fn read_extra(arrays: &impl Arrays, about: &ExtraAbout, of: &About) -> Result<Ex
     if damping.as_ref().is_some_and(|damping| damping.modes.len() != order) {
         return Err(Error::corrupt(arrays.path(), 0, "the damping and the dimensions do not go together"));
     }
-    Ok(Extra { plan: about.plan.clone(), bias: about.bias, damping, biases, accepted, best })
+    let sweeping = about.sweeping.as_ref().map(|about| sweeping::read(arrays, about, dims).map(Box::new));
+    let (plan, sweeping) = (about.plan.clone(), sweeping.transpose()?);
+    Ok(Extra { plan, bias: about.bias, damping, biases, accepted, best, ends: about.ends, sweeping })
 }
 
 /// What tells two meanings apart, in words.

@@ -8,7 +8,7 @@ use crate::kernel::{self, BlockView, Values, Workspace};
 use crate::manifold::Point;
 use crate::model::{Biases, TimeBias};
 use crate::reduce::{Exchange, map_lanes, own_lanes};
-use crate::shard::Dataset;
+use crate::shard::Manifest;
 use crate::stream::Stream;
 use crate::team::{Combine, Team};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -58,11 +58,10 @@ struct Sums {
 /// Counts entries, or adds up their weights, in one pass; in two where a time bias needs every id's
 /// first entry.
 pub fn count(
-    dataset: &Dataset,
+    manifest: &Manifest,
     train: &Stream,
     time: Option<(usize, usize)>,
 ) -> Result<(Counts, Option<TimeBias>)> {
-    let manifest = dataset.manifest();
     let order = &manifest.mode_order;
     let dims: Vec<usize> = manifest.modes.iter().map(|mode| mode.dim as usize).collect();
     let per_weight = match &manifest.weights {

@@ -118,6 +118,11 @@ impl Needs {
         Needs { constant: self.constant + more, ..self }
     }
 
+    /// For sweeps over rows, of so many components and threads.
+    pub fn with_sweeps(self, bytes: u64) -> Self {
+        Needs { constant: self.constant + bytes, ..self }
+    }
+
     /// For steps from chunks of the data: the two points that an epoch may go back to.
     pub fn with_chunks(self) -> Self {
         Needs { copies: self.copies + 2, ..self }

@@ -212,7 +212,7 @@ impl Streamed {
     }
 
     /// The validation entries, where there are any, and what travels for a look at them.
-    pub(super) fn validation_entries(&self) -> Option<(&Stream, &Exchange)> {
+    pub fn validation_entries(&self) -> Option<(&Stream, &Exchange)> {
         self.validation.as_ref().zip(self.validation_exchange.as_ref())
     }
 

@@ -36,5 +36,5 @@ pub fn fitted(state: &State, extra: &Extra, coordinates: Option<&Coordinates>) -
         }
     }
     let held = if stage.held.contains(&true) { stage.held.clone() } else { Vec::new() };
-    Fitted { point, biases, held, ends: None }
+    Fitted { point, biases, held, ends: extra.ends }
 }

@@ -3,13 +3,14 @@
 use super::grow::{self, enlarge, first_columns, seed_point};
 use super::plan::Stage;
 use super::settings::{BiasChoice, Recipe};
+use crate::bayes::{Slices, per_weight};
 use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::manifold::Point;
 use crate::model::{Biases, Clip};
 use crate::objective::bias_fit::{self, Counts};
 use crate::objective::{Coordinates, Penalty, RefinementMemory, Regularised};
-use crate::shard::Dataset;
+use crate::shard::Manifest;
 use crate::solver::{Beta, Options, Solver, State};
 
 /// The nuclear norm's smoothing, beside the variance of the values.
@@ -27,6 +28,9 @@ pub(super) struct Terms {
     pub(super) variance: f64,
     pub(super) refinement_memory: RefinementMemory,
     pub(super) control: Control,
+    /// Whether the ranks follow from the data.
+    pub(super) rank_auto: bool,
+    pub(super) manifest: Manifest,
     /// Makes a solver with the metric of the run.
     pub(super) make_solver: Box<dyn Fn(Options) -> Solver + Send>,
 }
@@ -42,6 +46,8 @@ pub(super) struct Fitting {
     /// Entries of every row, and the coordinates that follow from them; none for the plain method.
     pub(super) counts: Option<Counts>,
     pub(super) coordinates: Option<Coordinates>,
+    /// What sweeps over rows need to go through the train entries.
+    pub(super) slices: Option<Slices>,
 }
 
 impl Fitting {
@@ -50,17 +56,24 @@ impl Fitting {
         objective.clip = terms.recipe.range.map(|range| Clip::new(range, None));
         let solver = (terms.make_solver)(terms.options);
         let coordinates = counts.as_ref().map(Coordinates::new);
-        Fitting { terms, objective, solver, counts, coordinates }
+        Fitting { terms, objective, solver, counts, coordinates, slices: None }
     }
 
     /// Counts the entries of every row, where the recipe needs that.
-    pub(super) fn count(&mut self, dataset: &Dataset) -> Result<()> {
+    pub(super) fn count(&mut self) -> Result<()> {
         if !self.terms.recipe.is_plain() {
             let train = self.objective.data.train();
-            let (counts, _) = bias_fit::count(dataset, train, self.terms.recipe.bias_time)?;
+            let (counts, _) = bias_fit::count(&self.terms.manifest, train, self.terms.recipe.bias_time)?;
             self.coordinates = Some(Coordinates::new(&counts));
             self.counts = Some(counts);
         }
+        Ok(())
+    }
+
+    /// Finds out what sweeps over rows need.
+    pub(super) fn find_slices(&mut self) -> Result<()> {
+        let (manifest, train) = (&self.terms.manifest, self.objective.data.train());
+        self.slices = Some(Slices::new(train, per_weight(manifest, train), manifest.modes.len())?);
         Ok(())
     }
 

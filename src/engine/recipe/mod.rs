@@ -11,6 +11,7 @@
 //! | what do counts and biases say before the first iteration? | `prepare` |
 //! | what does a model of higher rank start from? | `grow` |
 //! | can the rows of the best model be better ones? | `refine` |
+//! | how are noisy data fitted in a few passes? | `sweeping` |
 //! | who moves solver, biases and plan on together? | [`Trainer`] |
 //!
 //! A plan goes through stages. First the paper's method at full rank, where nothing was fixed by
@@ -31,6 +32,7 @@ mod prepare;
 mod refine;
 mod settings;
 mod stages;
+mod sweeping;
 mod tell;
 #[cfg(test)]
 mod tests;
@@ -40,4 +42,5 @@ pub use fitted::{Fitted, fitted};
 pub use plan::{Leader, Move, Next, Plan, Stage, Tried};
 pub use refine::Refined;
 pub use settings::{BiasChoice, PenaltyChoice, Recipe, auto_rank, rating_range};
-pub use trainer::{Extra, Setup, Trainer};
+pub use sweeping::AUTO_RANK;
+pub use trainer::{Extra, Setup, Sweeping, Trainer};

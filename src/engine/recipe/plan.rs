@@ -41,6 +41,14 @@ pub enum Move {
     Grow(Vec<usize>),
     /// The same with more penalty, where it did not help alone.
     GrowStronger(Vec<usize>),
+    /// Sweeps over the rows of two modes and the biases of the others.
+    Sweeps,
+    /// The same, components of theirs changing with the rows of another mode.
+    Extend(usize),
+    /// The same, with components of further pairs of modes.
+    Pairs,
+    /// The same, with components of all modes together.
+    All,
     /// When the search has ended: every row of the two main modes fitted to its own entries.
     Rows,
     /// The rows of the other modes as well.
@@ -125,6 +133,8 @@ pub struct Plan {
 const WORTH: f64 = 2e-4;
 /// The plain method stays where its error is at most this share of that of biases alone.
 const LOW_RANK: f64 = 0.25;
+/// And where sweeps would follow, which take few passes, at this share: what is left is hardly noise.
+const EXACT: f64 = 0.01;
 /// The plain method is given up where after this many iterations its error is still above this
 /// share of that of biases alone: exactly low-rank data are far below it by then.
 const PROBE: usize = 20;
@@ -278,7 +288,8 @@ impl Plan {
             kept: false,
         });
         if self.change == Move::Plain {
-            let low_rank = self.biases_mse.is_some_and(|biases| mse <= LOW_RANK * biases);
+            let share = if recipe.sweeps { EXACT } else { LOW_RANK };
+            let low_rank = self.biases_mse.is_some_and(|biases| mse <= share * biases);
             self.done = recipe.is_plain() || low_rank;
             let trial = (!self.done).then(|| (self.begin(recipe, bias, bound), Move::Begin));
             return Next { accepted: None, trial };

@@ -47,7 +47,7 @@ pub(super) fn prepare(
     }
     let manifest = dataset.manifest();
     let dims: Vec<usize> = manifest.dims().iter().map(|&dim| dim as usize).collect();
-    let (counts, time) = bias_fit::count(dataset, objective.data.train(), recipe.bias_time)?;
+    let (counts, time) = bias_fit::count(manifest, objective.data.train(), recipe.bias_time)?;
     found.passes = 1 + usize::from(time.is_some());
     let mean = Biases::mean_only(manifest.mean(), dims.len());
     let nothing = Point::zeros(&dims, &vec![1; dims.len()]);

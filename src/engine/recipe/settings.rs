@@ -51,6 +51,10 @@ pub struct Recipe {
     /// only so much. Not in files from before it did.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub refine_further: bool,
+    /// Whether noisy data are fitted by sweeps over their rows, with priors that are learned, instead of a search
+    /// for rank and penalty. Not in files from before there were any.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub sweeps: bool,
     /// Where predictions are clipped.
     pub range: Option<(f64, f64)>,
 }
@@ -72,6 +76,7 @@ impl Recipe {
             grow: false,
             refine: false,
             refine_further: false,
+            sweeps: false,
             range: None,
         }
     }
@@ -89,6 +94,7 @@ impl Recipe {
             grow: true,
             refine: true,
             refine_further: true,
+            sweeps: manifest.modes.len() <= MOST_MODES && entries_per_slice(manifest) <= MOST_PER_SLICE,
             range,
             ..Recipe::plain()
         }
@@ -133,6 +139,18 @@ impl Recipe {
         Ok(())
     }
 }
+
+/// The entries of a slice are in memory while its row is fitted: where there are more on average, there are no
+/// sweeps.
+const MOST_PER_SLICE: u64 = 1 << 17;
+
+fn entries_per_slice(manifest: &Manifest) -> u64 {
+    let first = manifest.mode_order.first().map_or(1, |&mode| manifest.modes[mode].statistics.in_train);
+    manifest.train.entries / first.max(1)
+}
+
+/// Sweeps are for data of at most so many modes: the core of more modes that all matter would not be small.
+const MOST_MODES: usize = 3;
 
 /// The range of the train values, where they look like ratings: at most 101 distinct values, each
 /// ten times or more on average.

@@ -22,6 +22,9 @@ impl Trainer {
             self.extra.accepted = Some(self.accepted());
         }
         if let Some((stage, change)) = next.trial {
+            if self.fitting.terms.recipe.sweeps && self.extra.plan.tried.len() == 1 {
+                return self.enter_sweeping();
+            }
             self.enter(stage, change)?;
         }
         Ok(())
@@ -77,6 +80,7 @@ impl Trainer {
             let stage = &self.extra.plan.stage;
             let biases = if stage.bias == BiasChoice::None { None } else { self.extra.biases.clone() };
             self.extra.best = Some((stage.clone(), biases));
+            self.extra.ends = None;
         }
     }
 }

@@ -13,6 +13,10 @@ impl Tried {
             Move::Log => "less penalty on what is strong".into(),
             Move::Weaker => "less penalty".to_string(),
             Move::Stronger => "more penalty".into(),
+            Move::Sweeps => "sweeps over the rows of two modes".into(),
+            Move::Extend(mode) => format!("components that change with mode {}", mode + 1),
+            Move::Pairs => "components of further pairs of modes".into(),
+            Move::All => "components of all modes together".into(),
             Move::Rows => "every row fitted to its own entries".into(),
             Move::Others => "the rows of the other modes as well".into(),
             Move::Ends => "values at the ends taken for at least, or at most, that much".into(),
@@ -35,19 +39,26 @@ impl fmt::Display for Tried {
             (_, false, true) => "helps",
             (_, false, false) => "taken back",
         };
-        let steps = if matches!(self.change, Move::Rows | Move::Others | Move::Ends) {
-            "sweeps"
-        } else {
-            "iterations"
+        let mse = digits(self.validation_mse);
+        let steps = match self.change {
+            Move::Rows | Move::Others | Move::Ends => "sweeps",
+            Move::Sweeps | Move::Extend(_) | Move::Pairs | Move::All => {
+                // There is no penalty: priors are learned.
+                let (what, ranks, sweeps) = (self.what(), ranks.join(","), self.iterations);
+                return write!(
+                    f,
+                    "tried {what}: rank {ranks}, {sweeps} sweeps, validation MSE {mse}: {verdict}"
+                );
+            }
+            _ => "iterations",
         };
         write!(
             f,
-            "tried {}: rank {}, penalty {}, {} {steps}, validation MSE {}: {verdict}",
+            "tried {}: rank {}, penalty {}, {} {steps}, validation MSE {mse}: {verdict}",
             self.what(),
             ranks.join(","),
             digits(self.stage.lambda),
             self.iterations,
-            digits(self.validation_mse)
         )
     }
 }

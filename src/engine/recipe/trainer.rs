@@ -5,10 +5,11 @@ use super::fitting::{Fitting, Terms};
 use super::plan::{Move, Plan, Stage};
 use super::prepare::prepare;
 use super::settings::{BiasChoice, Recipe};
+use crate::bayes::{Course, Fit, Posterior};
 use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::manifold::{Point, orthonormalize};
-use crate::model::{Biases, Clip, Model};
+use crate::model::{Biases, Clip, Ends, Model};
 use crate::objective::bias_fit::{self, Damping};
 use crate::objective::{Coordinates, RefinementMemory, Regularised};
 use crate::shard::Dataset;
@@ -32,6 +33,21 @@ pub struct Extra {
     pub accepted: Option<(Point, Option<Biases>)>,
     /// The stage and the biases of the best model.
     pub best: Option<(Stage, Option<Biases>)>,
+    /// What values at the ends of the range say to the best model.
+    pub ends: Option<Ends>,
+    /// Sweeps over rows, while there are any.
+    pub sweeping: Option<Box<Sweeping>>,
+}
+
+/// Sweeps over rows on their way.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sweeping {
+    /// The rows.
+    pub fit: Fit,
+    /// What is being tried.
+    pub course: Course,
+    /// What a trial may go back to.
+    pub before: Option<Box<Posterior>>,
 }
 
 impl Extra {
@@ -44,6 +60,8 @@ impl Extra {
             biases: None,
             accepted: None,
             best: None,
+            ends: None,
+            sweeping: None,
         }
     }
 }
@@ -91,6 +109,9 @@ impl Trainer {
         let probe =
             setup.probe && setup.warm.is_none() && recipe.decides() && recipe.bias == BiasChoice::Auto;
         let plain_first = recipe.is_plain() || probe;
+        if recipe.sweeps && !plain_first {
+            return Self::begin_sweeping(setup, objective, control);
+        }
         let (terms, warm) = terms(setup, control);
         objective.clip = recipe.range.map(|range| Clip::new(range, None));
         let prepared = prepare(dataset, recipe, &mut objective, control)?;
@@ -140,10 +161,13 @@ impl Trainer {
         extra: Extra,
         control: &Control,
     ) -> Result<Self> {
-        let dataset = setup.dataset;
         let (terms, _) = terms(setup, control);
         let mut fitting = Fitting::new(terms, objective, None);
-        fitting.count(dataset)?;
+        if extra.sweeping.is_some() {
+            fitting.find_slices()?;
+        } else {
+            fitting.count()?;
+        }
         fitting.adopt(&extra.plan.stage, extra.biases.as_ref());
         Ok(Trainer { state, extra, fitting })
     }
@@ -182,6 +206,11 @@ impl Trainer {
     /// because the plan has come to its end or the solver to its own.
     pub fn iterate(&mut self) -> Result<bool> {
         let iteration = self.state.last.iteration;
+        if self.extra.sweeping.is_some() {
+            self.sweep()?;
+            self.check()?;
+            return Ok(true);
+        }
         if !self.is_simple()
             && self.extra.plan.stage_over(iteration, self.ended(), self.fitting.terms.options.patience)
         {
@@ -278,6 +307,15 @@ impl Trainer {
         fitted(&self.state, &self.extra, self.fitting.coordinates.as_ref())
     }
 
+    /// The ranks at present, and the modes that are held constant.
+    pub fn ranks(&self) -> (Vec<usize>, Vec<usize>) {
+        if let Some(sweeping) = &self.extra.sweeping {
+            return sweeping.fit.ranks();
+        }
+        let held = &self.extra.plan.stage.held;
+        (self.state.point.ranks().to_vec(), (0..held.len()).filter(|&mode| held[mode]).collect())
+    }
+
     /// The data.
     pub fn objective(&self) -> &Regularised {
         &self.fitting.objective
@@ -295,7 +333,7 @@ impl Trainer {
 }
 
 /// What stays the same during the run, and the model to start from.
-fn terms(setup: Setup<'_>, control: &Control) -> (Terms, Option<Model>) {
+pub(super) fn terms(setup: Setup<'_>, control: &Control) -> (Terms, Option<Model>) {
     let manifest = setup.dataset.manifest();
     let terms = Terms {
         options: setup.options,
@@ -306,6 +344,8 @@ fn terms(setup: Setup<'_>, control: &Control) -> (Terms, Option<Model>) {
         variance: manifest.variance(),
         refinement_memory: RefinementMemory::of(manifest, setup.ranks),
         control: control.clone(),
+        rank_auto: !setup.probe,
+        manifest: manifest.clone(),
         make_solver: setup.make_solver,
     };
     (terms, setup.warm)

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, IoContext, Result};
 use crate::kernel::Precision;
-use crate::recipe::{PenaltyChoice, Recipe};
+use crate::recipe::{AUTO_RANK, PenaltyChoice, Recipe};
 use crate::shard::{Dataset, Manifest, Split};
 use crate::solver::{Algorithm, Beta, Options, StepRule};
 use crate::storage::{Disk, RunLayout, check_folders, read_regular, write_atomic};
@@ -175,6 +175,20 @@ impl Config {
             }
         }
         meaning
+    }
+
+    /// Whether there are sweeps over rows and nothing before them: with a rank that is given, the plain method is
+    /// tried first.
+    pub fn sweeps_alone(&self) -> bool {
+        self.recipe.sweeps && self.rank_auto
+    }
+
+    /// The memory that sweeps over rows take, of so many lanes at a time.
+    pub fn sweep_bytes(&self, manifest: &Manifest, threads: usize) -> u64 {
+        let most = self.rank.iter().copied().max().unwrap_or(1);
+        let rank = if self.rank_auto { most.min(AUTO_RANK) } else { most };
+        let dims: Vec<u64> = manifest.level_dims().iter().map(|&dim| dim.into()).collect();
+        crate::bayes::bytes(&dims, rank, threads.min(self.lanes) as u64)
     }
 
     /// What of the method does not go together.

@@ -45,6 +45,14 @@ pub(super) fn setup<'a>(config: &'a Config, dataset: &'a Dataset) -> Setup<'a> {
 
 /// What a configuration needs beside the plain method's memory.
 fn with_more(config: &Config, dataset: &Dataset, needs: Needs) -> Needs {
+    if config.recipe.sweeps {
+        let needs = needs.with_sweeps(config.sweep_bytes(dataset.manifest(), rayon::current_num_threads()));
+        if config.sweeps_alone() {
+            return needs;
+        }
+        // With a rank that is given, a search may follow.
+        return needs.with_recipe(dataset).with_refinement(dataset.manifest(), &config.rank);
+    }
     let needs = if config.recipe.is_plain() { needs } else { needs.with_recipe(dataset) };
     let refines = config.recipe.refines();
     let needs = if refines { needs.with_refinement(dataset.manifest(), &config.rank) } else { needs };
@@ -110,7 +118,8 @@ pub(super) fn open(
     limits.team.agree(checked)?;
     let more = |needs: Needs| with_more(config, dataset, needs);
     let share = Share { lanes: config.lanes, team: limits.team };
-    let (rank, precision) = (&config.rank, config.precision);
+    let (ones, precision) = (vec![1; config.rank.len()], config.precision);
+    let rank = if config.sweeps_alone() { &ones } else { &config.rank };
     let mut objective = Streamed::open_for(dataset, rank, precision, budget, None, share, more)?;
     if config.solver.algorithm == Algorithm::Stochastic {
         objective.cut(CHUNKS);

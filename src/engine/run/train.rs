@@ -1,6 +1,6 @@
 //! Runs the solver on a dataset: log, checkpoints, model, and an end at any time.
 
-use super::config::{Config, check_rank};
+use super::config::{Config, Init, check_rank};
 use super::directory::RunDirectory;
 use super::limits::Limits;
 use super::log::{Log, LogLine, Observer};
@@ -90,6 +90,10 @@ pub fn complete(
     observe: &Observer<'_>,
 ) -> Result<Outcome> {
     let mut config = config.clone();
+    // Sweeps begin from the data alone.
+    let values = &dataset.manifest().values;
+    config.recipe.sweeps &= config.recipe.decides() && !matches!(config.init, Init::Run(_));
+    config.recipe.sweeps &= values.min < values.max;
     config.rank = limits.team.agree(check_rank(&config.rank, dataset.manifest()))?;
     limits.team.agree(config.check_method().and_then(|()| config.check_lanes(limits.team)))?;
     limits.team.check_processors()?;
@@ -274,14 +278,14 @@ impl<'a> Session<'a> {
         let progress = self.progress(objective);
         let entries = objective.data.train().entries() as f64 * passes as f64;
         let entries_per_second = if seconds > 0.0 { entries / seconds } else { 0.0 };
-        let held = (0..plan.stage.held.len()).filter(|&mode| plan.stage.held[mode]);
+        let (rank, held) = trainer.ranks();
         let absolute = |scored: &Scored| scored.all.mae();
         let line = LogLine {
             iteration: last,
-            rank: state.point.ranks().to_vec(),
+            rank,
             trial: self.config.recipe.decides().then(|| plan.change.clone()),
             penalty: plan.stage.lambda,
-            held: held.collect(),
+            held,
             train_rmse: last.train_mse.sqrt(),
             validation_rmse: last.validation_mse.map(f64::sqrt),
             validation_mae: objective.last_validation.as_ref().and_then(absolute),

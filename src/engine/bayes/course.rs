@@ -1,0 +1,269 @@
+//! What follows a sweep: another one, components for what is left over, or the end.
+
+use super::sweeps::{Data, Fit, Posterior};
+use crate::error::Result;
+use crate::stream::Stream;
+use serde::{Deserialize, Serialize};
+
+/// A fit has settled when a sweep lowers the validation MSE by less than this share: for good, or as far as it
+/// takes to look at what is left over.
+const SETTLED: f64 = 2e-4;
+const NEARLY: f64 = 1e-3;
+/// Not before so many sweeps: the first ones are made from parts of the data.
+const FEWEST: usize = 5;
+/// Sweeps after which a trial must be better than what it started from.
+const TRIAL: usize = 3;
+/// Sweeps after which the next change is looked for at the latest.
+const LONGEST_TRIAL: usize = 10;
+/// A trial must lower the validation MSE by this share to be kept.
+const WORTH: f64 = 2e-4;
+/// Components of all modes are added again where they have lowered it by this share.
+const MUCH: f64 = 0.02;
+/// But not more often than this: the core has the product of all ranks as its size.
+const MOST_ALL: usize = 2;
+/// Components of a further pair of modes, and of all modes together.
+const PAIR_COMPONENTS: usize = 8;
+const ALL_COMPONENTS: usize = 16;
+/// No fit takes more sweeps.
+const MOST: usize = 100;
+
+/// A change of what values are made of.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Change {
+    /// Components of the first pair change with the rows of this level.
+    Extend(usize),
+    /// Components of further pairs.
+    Pairs,
+    /// Components of all modes together.
+    All,
+}
+
+/// What was tried, and what came of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Trial {
+    /// The change; none for the first pair alone.
+    pub change: Option<Change>,
+    /// Its sweeps.
+    pub sweeps: usize,
+    /// Its best validation MSE.
+    pub validation_mse: f64,
+    /// Whether it was kept.
+    pub kept: bool,
+}
+
+/// Where a fit stands.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Course {
+    /// What is being tried, if anything.
+    change: Option<Change>,
+    /// Sweeps of it, its newest and its best validation MSE.
+    sweeps: usize,
+    last: Option<f64>,
+    best: Option<f64>,
+    /// The validation MSE of what it started from.
+    before: Option<f64>,
+    /// What is left to look at.
+    left: Vec<Change>,
+    /// Whether a further pair was kept.
+    paired: bool,
+    /// What was tried.
+    pub tried: Vec<Trial>,
+    /// Whether nothing is left.
+    pub done: bool,
+}
+
+/// What the course of a fit depends on, beside its data.
+#[derive(Clone, Copy)]
+pub struct Limits<'a> {
+    /// The highest rank of every mode, where the user has given it.
+    pub ranks: Option<&'a [usize]>,
+    /// Seeds new rows.
+    pub seed: u64,
+}
+
+impl Course {
+    /// Of a fit that begins.
+    pub fn new(order: usize, pair: [usize; 2]) -> Self {
+        let mut left = Vec::new();
+        if order > 2 {
+            left = vec![Change::All, Change::Pairs];
+            left.extend(
+                (0..order).rev().filter(|level| !pair.contains(level) && *level > 0).map(Change::Extend),
+            );
+        }
+        Course {
+            change: None,
+            sweeps: 0,
+            last: None,
+            best: None,
+            before: None,
+            left,
+            paired: false,
+            tried: Vec::new(),
+            done: false,
+        }
+    }
+
+    /// What is being tried, if anything.
+    pub fn change(&self) -> Option<&Change> {
+        self.change.as_ref()
+    }
+
+    /// Takes note of a sweep, and changes the fit where it is time to. `kept` is what a trial may go back to. Returns how many passes
+    /// a change took.
+    pub fn advance(
+        &mut self,
+        fit: &mut Fit,
+        data: &Data<'_>,
+        kept: &mut Option<Box<Posterior>>,
+        validation: &Stream,
+        mse: f64,
+        limits: Limits<'_>,
+    ) -> Result<usize> {
+        self.sweeps += 1;
+        let gain = self.last.map_or(1.0, |last| 1.0 - mse / last);
+        self.last = Some(mse);
+        self.best = Some(self.best.map_or(mse, |best| best.min(mse)));
+        let best = self.best.unwrap_or(mse);
+        let helps = self.before.is_none_or(|before| best < before * (1.0 - WORTH));
+        let enough = if self.left.is_empty() { SETTLED } else { NEARLY };
+        let fewest = if self.change.is_some() { TRIAL } else { FEWEST };
+        let late = self.change.is_some() && (!helps || self.sweeps >= LONGEST_TRIAL);
+        let over = self.sweeps >= fewest && (gain < enough || late);
+        if !over && fit.posterior.sweep < MOST {
+            return Ok(0);
+        }
+        let trial = self.change.is_some();
+        // What follows the last trial is the same model, fitted to its end.
+        if trial || self.tried.is_empty() {
+            let (change, sweeps) = (self.change.take(), self.sweeps);
+            self.tried.push(Trial { change, sweeps, validation_mse: best, kept: helps });
+        }
+        if trial && !helps {
+            if let Some(before) = kept.take() {
+                let sweep = fit.posterior.sweep;
+                fit.posterior = *before;
+                // Sweeps are counted on: how often rows are fitted depends on the number.
+                fit.posterior.sweep = sweep;
+            }
+            self.last = self.before;
+        } else {
+            let change = self.tried.last().filter(|_| trial).and_then(|tried| tried.change.clone());
+            self.paired |= change == Some(Change::Pairs);
+            let much = self.before.is_some_and(|before| best < before * (1.0 - MUCH));
+            // What has helped may help again: more components change with a mode than could be told at first.
+            self.left.extend(change.filter(|change| match change {
+                Change::Extend(_) => true,
+                Change::Pairs => false,
+                Change::All => {
+                    much && self.tried.iter().filter(|tried| tried.change == Some(Change::All)).count()
+                        < MOST_ALL
+                }
+            }));
+            self.before = Some(best);
+        }
+        *kept = None;
+        self.next(fit, data, kept, validation, limits, gain < SETTLED)
+    }
+
+    /// The change that residuals ask for most; the end where there is none and the fit has settled.
+    fn next(
+        &mut self,
+        fit: &mut Fit,
+        data: &Data<'_>,
+        kept: &mut Option<Box<Posterior>>,
+        validation: &Stream,
+        limits: Limits<'_>,
+        settled: bool,
+    ) -> Result<usize> {
+        let none_left = self.left.is_empty();
+        let before = Box::new(fit.posterior.clone());
+        if !none_left && fit.posterior.sweep < MOST {
+            fit.turn()?;
+            let mut most: Option<(f64, usize, Asked)> = None;
+            for (place, change) in self.left.iter().enumerate() {
+                let asked = self.asked(fit, validation, change, limits)?;
+                if let Some((share, asked)) =
+                    asked.filter(|(share, _)| most.as_ref().is_none_or(|most| *share > most.0))
+                {
+                    most = Some((share, place, asked));
+                }
+            }
+            if let Some((_, place, asked)) = most {
+                let passes = asked.apply(fit, data, limits.seed.wrapping_add(fit.posterior.sweep as u64))?;
+                *kept = Some(before);
+                (self.change, self.sweeps, self.best) = (Some(self.left.remove(place)), 0, None);
+                return Ok(passes);
+            }
+        }
+        self.left.clear();
+        // Where trials were left, the fit was only nearly settled.
+        (self.sweeps, self.best) = (FEWEST - 1, None);
+        self.done = none_left && settled || fit.posterior.sweep >= MOST;
+        Ok(0)
+    }
+
+    /// What residuals ask for of a change, and the share of the noise that it may explain.
+    fn asked(
+        &self,
+        fit: &Fit,
+        validation: &Stream,
+        change: &Change,
+        limits: Limits<'_>,
+    ) -> Result<Option<(f64, Asked)>> {
+        let (shape, order) = (&fit.posterior.shape, fit.posterior.levels.len());
+        match change {
+            Change::Extend(level) => {
+                let (chosen, evidence) = fit.components_that_change(validation, *level)?;
+                let whole = shape.segments.len() == 1 && chosen.len() == shape.segments[0].count;
+                let rank = chosen.len() + usize::from(!whole);
+                let fits = limits.ranks.is_none_or(|ranks| rank <= ranks[fit.terms.mode_order[*level]]);
+                Ok((evidence.is_enough() && fits).then_some((evidence.share, Asked::Extend(*level, chosen))))
+            }
+            // More components of a mode than the user has allowed.
+            Change::Pairs | Change::All if limits.ranks.is_some() => Ok(None),
+            Change::Pairs => {
+                let (mut found, mut share) = (Vec::new(), 0.0);
+                for a in 0..order {
+                    for b in (a + 1..order).filter(|&b| fit.terms.pair != [a, b]) {
+                        let evidence = fit.pair_that_is_left(validation, [a, b])?;
+                        if evidence.is_enough() {
+                            found.push(vec![a, b]);
+                            share += evidence.share;
+                        }
+                    }
+                }
+                Ok((!found.is_empty()).then_some((share, Asked::Add(found, PAIR_COMPONENTS))))
+            }
+            // Entries share no more than two rows, so that nothing tells before it is tried: after all else.
+            Change::All if self.paired && order == 3 => {
+                Ok(Some((0.0, Asked::Add(vec![(0..order).collect()], ALL_COMPONENTS))))
+            }
+            Change::All => Ok(None),
+        }
+    }
+}
+
+/// A change that residuals ask for.
+enum Asked {
+    Extend(usize, Vec<usize>),
+    Add(Vec<Vec<usize>>, usize),
+}
+
+impl Asked {
+    fn apply(&self, fit: &mut Fit, data: &Data<'_>, seed: u64) -> Result<usize> {
+        match self {
+            Asked::Extend(level, chosen) => fit.extend(*level, chosen).map(|()| 0),
+            Asked::Add(sets, count) => {
+                let mut passes = 0;
+                for levels in sets {
+                    let most =
+                        levels.iter().map(|&level| fit.posterior.levels[level].rows).min().unwrap_or(1);
+                    passes += fit.add(data, levels, (*count).min(most), seed)?;
+                }
+                Ok(passes)
+            }
+        }
+    }
+}

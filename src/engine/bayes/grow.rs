@@ -1,0 +1,399 @@
+//! Components for what is left over: where validation residuals say that there is something.
+//!
+//! A model begins with components of two modes. What a third mode has to say shows in the residuals of entries
+//! that the fit has not seen: if component a grows and shrinks with the row w of another level, the sums
+//! D_w = sum of e p_a q_a over the row's entries vary more than noise makes them, which has the variance
+//! sigma^2 N_w with N_w = sum of (p_a q_a)^2. If two modes have more to do with each other, residuals of entries
+//! that share a row of both are alike.
+
+use super::level::{Level, Prior};
+use super::shape::{EntryRows, Segment, Shape};
+use super::start::{orthonormal, project};
+use super::sweeps::{Data, Fit, Posterior};
+use crate::MAX_ORDER;
+use crate::error::{Error, Result};
+use crate::manifold::Distribution;
+use crate::model::Clip;
+use crate::reduce::own_lanes;
+use crate::rows::Square;
+use crate::stream::Stream;
+use rand::SeedableRng;
+use rand_pcg::Pcg64;
+use std::collections::HashMap;
+
+/// A sum must be so many standard deviations above what noise makes of it.
+const SURE: f64 = 5.0;
+/// Where one component is sure to change with a mode, so many will do for the others.
+const LIKELY: f64 = 3.0;
+/// And explain this share of the noise, or it is not worth the passes.
+const WORTH: f64 = 1e-3;
+/// Pairs of rows are told apart up to so many; above, a share of them is looked at.
+const MOST_CELLS: u64 = 1 << 20;
+/// Variances and the size of new rows, values having the variance 1.
+const NEW_PRIOR: (f64, f64) = (0.3, 0.01);
+const NEW_ROWS: f64 = 0.1;
+
+/// What the residuals of validation entries say of a change.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Evidence {
+    /// How many standard deviations it is away from chance.
+    pub sigmas: f64,
+    /// The share of the noise that it may explain.
+    pub share: f64,
+}
+
+impl Evidence {
+    /// Whether a change is worth to be tried.
+    pub fn is_enough(&self) -> bool {
+        self.sigmas > SURE && self.share > WORTH
+    }
+}
+
+impl Fit {
+    /// What is left of every validation entry whose rows all have train entries, in units of the values'
+    /// standard deviation: `each(lane's state, indices, residual)`.
+    fn residuals<T: Send>(
+        &self,
+        validation: &Stream,
+        state: impl Fn() -> T + Sync,
+        each: impl Fn(&mut T, &[u32], f64) + Sync + Send,
+    ) -> Result<Vec<T>> {
+        let (posterior, terms) = (&self.posterior, &self.terms);
+        let clip = terms.range.map(|range| Clip::new(range, self.model_ends()));
+        own_lanes(validation, |lane| {
+            let mut state = state();
+            validation.for_each(lane, |block| {
+                block.for_each_weighted(|indices, value, weight| {
+                    let seen = |(level, &index): (&Level, &u32)| level.counts[index as usize] > 0.0;
+                    if weight <= 0.0 || !posterior.levels.iter().zip(indices).all(seen) {
+                        return;
+                    }
+                    let mut rows: EntryRows<'_> = [&[]; MAX_ORDER];
+                    for (row, (level, &index)) in rows.iter_mut().zip(posterior.levels.iter().zip(indices)) {
+                        *row = level.mean(index as usize);
+                    }
+                    let said = terms.mean + terms.spread * posterior.shape.value(&rows);
+                    let said = clip.map_or(said, |clip| clip.of(said));
+                    each(&mut state, indices, (value - said) / terms.spread);
+                });
+                Ok(())
+            })?;
+            Ok(state)
+        })
+    }
+
+    /// Which components of the first pair change with the rows of another level. A pass over validation.
+    pub fn components_that_change(
+        &self,
+        validation: &Stream,
+        level: usize,
+    ) -> Result<(Vec<usize>, Evidence)> {
+        let nothing = Evidence { sigmas: 0.0, share: 0.0 };
+        let Some(segment) = self.posterior.shape.first_pair(self.terms.pair) else {
+            return Ok((Vec::new(), nothing));
+        };
+        let (rows, count) = (self.posterior.levels[level].rows, segment.count);
+        let (one, two) = (segment.levels[0], segment.levels[1]);
+        let levels = &self.posterior.levels;
+        let lanes = self.residuals(
+            validation,
+            || vec![[0.0; 2]; rows * count + 1],
+            |sums, indices, e| {
+                let p = &levels[one].mean(indices[one] as usize)[segment.first[0]..][..count];
+                let q = &levels[two].mean(indices[two] as usize)[segment.first[1]..][..count];
+                let to = &mut sums[indices[level] as usize * count..][..count];
+                for ((to, p), q) in to.iter_mut().zip(p).zip(q) {
+                    to[0] += e * p * q;
+                    to[1] += p * p * q * q;
+                }
+                sums[rows * count][0] += e * e;
+                sums[rows * count][1] += 1.0;
+            },
+        )?;
+        let mut total = vec![0.0; 2 * (rows * count + 1)];
+        validation.team().chain(&mut total, |offset, to| {
+            for lane in &lanes {
+                to.iter_mut().zip(&lane.as_flattened()[offset..]).for_each(|(to, from)| *to += from);
+            }
+        });
+        let sums = total.as_chunks::<2>().0;
+        let [squares, entries] = sums[rows * count];
+        let noise = squares / entries.max(1.0);
+        let (mut chosen, mut sure, mut share) = (Vec::new(), 0.0f64, 0.0);
+        for a in 0..count {
+            let column = || (0..rows).map(|row| sums[row * count + a]);
+            let (d, n) = column().fold((0.0, 0.0), |(d, n), [x, y]| (d + x, n + y));
+            let mean = if n > 0.0 { d / n } else { 0.0 };
+            let (mut more, mut squares) = (0.0, 0.0);
+            column().for_each(|[d, n]| {
+                more += (d - mean * n).powi(2) - noise * n;
+                squares += n * n;
+            });
+            let sigmas = more / (noise * (2.0 * squares).sqrt()).max(f64::MIN_POSITIVE);
+            if sigmas > LIKELY {
+                chosen.push(a);
+                sure = sure.max(sigmas);
+                share += more / squares * n / (entries * noise);
+            }
+        }
+        Ok((chosen, Evidence { sigmas: sure, share }))
+    }
+
+    /// Whether residuals of entries that share their rows of two levels are alike. A pass over validation.
+    pub fn pair_that_is_left(&self, validation: &Stream, pair: [usize; 2]) -> Result<Evidence> {
+        // Of many cells a share, by a number that has nothing to do with what lies in them.
+        let every = validation.entries().div_ceil(MOST_CELLS).max(1);
+        let lanes = self.residuals(
+            validation,
+            || (HashMap::<u64, [f64; 3]>::new(), [0.0; 2]),
+            |(cells, all), indices, e| {
+                let cell = u64::from(indices[pair[0]]) << 32 | u64::from(indices[pair[1]]);
+                (all[0], all[1]) = (all[0] + e * e, all[1] + 1.0);
+                if (cell.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 20).is_multiple_of(every) {
+                    let sums = cells.entry(cell).or_default();
+                    (0..3).for_each(|n| sums[n] += [1.0, e, e * e][n]);
+                }
+            },
+        )?;
+        let mut cells: HashMap<u64, [f64; 3]> = HashMap::new();
+        let mut all = [0.0; 2];
+        for (lane, sums) in lanes {
+            (0..2).for_each(|n| all[n] += sums[n]);
+            for (cell, sums) in lane {
+                let to = cells.entry(cell).or_default();
+                (0..3).for_each(|n| to[n] += sums[n]);
+            }
+        }
+        // Sums of whole processes: their cells are apart, or nearly so.
+        let mut sorted: Vec<(u64, [f64; 3])> = cells.into_iter().collect();
+        sorted.sort_unstable_by_key(|(cell, _)| *cell);
+        let (mut more, mut pairs) = (0.0, 0.0);
+        for (_, [n, sum, squares]) in sorted {
+            more += sum * sum - squares;
+            pairs += n * (n - 1.0);
+        }
+        let mut total = [0.0; 4];
+        validation.team().chain(&mut total, |_, to| {
+            to.iter_mut().zip([more, pairs, all[0], all[1]]).for_each(|(to, from)| *to += from);
+        });
+        let [more, pairs, squares, entries] = total;
+        let noise = squares / entries.max(1.0);
+        if pairs < 1.0 {
+            return Ok(Evidence { sigmas: 0.0, share: 0.0 });
+        }
+        let sigmas = more / (noise * (2.0 * pairs).sqrt()).max(f64::MIN_POSITIVE);
+        Ok(Evidence { sigmas, share: more / pairs / noise })
+    }
+
+    /// Whether any pair of modes but the first has more to do with each other.
+    pub fn lacks_a_pair(&self, validation: &Stream) -> Result<bool> {
+        let order = self.posterior.levels.len();
+        for a in 0..order {
+            for b in (a + 1..order).filter(|&b| self.terms.pair != [a, b]) {
+                if self.pair_that_is_left(validation, [a, b])?.is_enough() {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
+    }
+
+    /// Turns the components of the first pair so that the rows of its first mode have unit second moments, and
+    /// those of the other are uncorrelated, all over entries. The value of no entry changes; but the columns of
+    /// the second mode's rows are nearly independent then, given the entries, as they are taken to be, and
+    /// components have a meaning of their own.
+    pub fn turn(&mut self) -> Result<()> {
+        let [a, b] = self.terms.pair;
+        let posterior = &mut self.posterior;
+        let Some(Segment { first, count: r, .. }) = posterior.shape.first_pair([a, b]) else { return Ok(()) };
+        // M = R^T R, so that R^-T p has unit moments.
+        let own = posterior.levels[a].second_moments(first[0], r);
+        let Some(upper) = own.cholesky() else { return Ok(()) };
+        let inverse = upper.upper_inverse();
+        let gram = upper.transpose().congruence(&posterior.levels[b].second_moments(first[1], r));
+        let (_, vectors) = gram.symmetric_eigen().ok_or_else(|| Error::not_finite("a row"))?;
+        // The largest first. p -> U^T R^-T p, q -> U^T R q.
+        let turn = Square::from_fn(r, |i, j| vectors[(j, r - 1 - i)]);
+        let of_first = turn.times(&inverse.transpose());
+        let of_second = turn.times(&upper);
+        posterior.levels[a].multiply(first[0], &of_first)?;
+        posterior.levels[b].multiply(first[1], &of_second)
+    }
+
+    /// Lets components of the first pair change with the rows of another level: their products have a third
+    /// factor, which begins at 1.
+    pub fn extend(&mut self, level: usize, chosen: &[usize]) -> Result<()> {
+        let posterior = &mut self.posterior;
+        let Segment { levels, first, count } = posterior.shape.segments[0].clone();
+        let mut order: Vec<usize> = (0..count).filter(|n| !chosen.contains(n)).collect();
+        order.extend_from_slice(chosen);
+        let turn = Square::from_fn(count, |i, j| f64::from(u8::from(order[i] == j)));
+        for (&level, &first) in levels.iter().zip(&first) {
+            posterior.levels[level].multiply(first, &turn)?;
+        }
+        let kept = count - chosen.len();
+        posterior.shape.segments[0].count = kept;
+        let at = posterior.shape.widths[level] - 1;
+        posterior.levels[level].widen(chosen.len(), 1.0, |_, _| 1.0, NEW_PRIOR.1)?;
+        posterior.shape.widths[level] += chosen.len();
+        let (mut levels, mut first): (Vec<usize>, Vec<usize>) =
+            (levels, first.iter().map(|first| first + kept).collect());
+        let place = levels.iter().position(|&other| other > level).unwrap_or(levels.len());
+        levels.insert(place, level);
+        first.insert(place, at);
+        posterior.shape.segments.push(Segment { levels, first, count: chosen.len() });
+        if kept == 0 {
+            posterior.shape.segments.remove(0);
+        }
+        posterior.reset()
+    }
+
+    /// Adds components of some levels. Rows of the first level are found by the next pass; those of the others are
+    /// small: of a pair, in the directions that residuals have in common, else random. Returns how many passes that
+    /// took.
+    pub fn add(&mut self, data: &Data<'_>, levels: &[usize], count: usize, seed: u64) -> Result<usize> {
+        let mut passes = 0;
+        let mut first = None;
+        if let [a, b] = *levels {
+            let (posterior, terms) = (&self.posterior, &self.terms);
+            let left = |value: f64, indices: &[u32]| {
+                let mut rows: EntryRows<'_> = [&[]; MAX_ORDER];
+                for (row, (level, &index)) in rows.iter_mut().zip(posterior.levels.iter().zip(indices)) {
+                    *row = level.mean(index as usize);
+                }
+                (value - terms.mean) / terms.spread - posterior.shape.value(&rows)
+            };
+            let counts: Vec<Vec<f64>> = posterior.levels.iter().map(|level| level.counts.clone()).collect();
+            let source = (data.train, data.slices);
+            let (_, rows, made) = project(source, &counts, [a, b], count, &left, 2, seed)?;
+            (first, passes) = (Some(orthonormal(rows, &counts[b], count)?), made);
+        }
+        let posterior = &mut self.posterior;
+        for (place, &level) in levels.iter().enumerate() {
+            let mut random = Pcg64::seed_from_u64(seed.wrapping_add(level as u64));
+            let variance = if place == 0 { NEW_PRIOR.0 } else { NEW_PRIOR.1 };
+            let draw = |row: usize, column: usize| match &first {
+                _ if place == 0 => 0.0,
+                Some(first) => NEW_ROWS * first[row * count + column],
+                None => NEW_ROWS * Distribution::Gaussian.draw(&mut random),
+            };
+            posterior.levels[level].widen(count, 0.0, draw, variance)?;
+        }
+        posterior.shape.add(levels, count);
+        posterior.reset()?;
+        Ok(passes)
+    }
+}
+
+impl Posterior {
+    /// What belongs to another shape is dropped.
+    fn reset(&mut self) -> Result<()> {
+        self.sums = Vec::new();
+        self.shape.check(self.levels.len())
+    }
+}
+
+impl Level {
+    /// The mean over entries of m m^T + diag(s), for some columns.
+    fn second_moments(&self, first: usize, r: usize) -> Square {
+        let mut sum = Square::zeros(r);
+        let mut weight = 0.0;
+        for (row, &n) in self.counts.iter().enumerate().filter(|(_, n)| **n > 0.0) {
+            let (m, s) = (&self.mean(row)[first..][..r], &self.variance(row)[first..][..r]);
+            weight += n;
+            for i in 0..r {
+                (0..=i).for_each(|j| sum[(i, j)] += n * m[i] * m[j]);
+                sum[(i, i)] += n * f64::from(s[i]);
+            }
+        }
+        Square::from_fn(r, |i, j| sum[(i.max(j), i.min(j))] / weight)
+    }
+
+    /// Multiplies some columns of every row by a matrix: row -> M row, and the prior with it.
+    fn multiply(&mut self, first: usize, m: &Square) -> Result<()> {
+        let (k, r, n) = (self.width, m.size(), self.features.count());
+        let mut new = vec![0.0; r];
+        for (mean, variance) in self.means.chunks_exact_mut(k).zip(self.variances.chunks_exact_mut(k)) {
+            let (mean, variance) = (&mut mean[first..][..r], &mut variance[first..][..r]);
+            (0..r).for_each(|i| new[i] = (0..r).map(|j| m[(i, j)] * mean[j]).sum());
+            mean.copy_from_slice(&new);
+            for (i, new) in new.iter_mut().enumerate() {
+                *new = (0..r).map(|j| m[(i, j)].powi(2) * f64::from(variance[j])).sum();
+            }
+            variance.iter_mut().zip(&new).for_each(|(to, new)| *to = *new as f32);
+        }
+        // The same on the left of B, and on both sides of V.
+        let whole = |i: usize, j: usize| {
+            let inside = |x: usize| (first..first + r).contains(&x);
+            if inside(i) && inside(j) { m[(i - first, j - first)] } else { f64::from(u8::from(i == j)) }
+        };
+        let times = |matrix: &[f64], columns: usize| -> Vec<f64> {
+            let mut to = vec![0.0; k * columns];
+            for i in 0..k {
+                for j in 0..k {
+                    let x = whole(i, j);
+                    (0..columns).for_each(|c| to[i * columns + c] += x * matrix[j * columns + c]);
+                }
+            }
+            to
+        };
+        let b = times(&self.prior.coefficients, n);
+        let half = times(&self.prior.covariance, k);
+        let transposed: Vec<f64> = (0..k * k).map(|at| half[at % k * k + at / k]).collect();
+        let v = times(&transposed, k);
+        self.prior = Prior::of(b, v, self.prior.ridge).ok_or_else(|| Error::not_finite("a prior"))?;
+        Ok(())
+    }
+
+    /// Puts new columns before the bias: rows by `draw`, a prior of this mean and variance.
+    fn widen(
+        &mut self,
+        count: usize,
+        mean: f64,
+        mut draw: impl FnMut(usize, usize) -> f64,
+        variance: f64,
+    ) -> Result<()> {
+        let (k, n) = (self.width, self.features.count());
+        let wide = k + count;
+        let mut means = Vec::with_capacity(self.rows * wide);
+        let mut variances = Vec::with_capacity(self.rows * wide);
+        for (row, (m, s)) in self.means.chunks_exact(k).zip(self.variances.chunks_exact(k)).enumerate() {
+            let known = self.counts[row] > 0.0;
+            means.extend_from_slice(&m[..k - 1]);
+            means.extend((0..count).map(|column| {
+                let drawn = draw(row, column);
+                if known { drawn } else { mean }
+            }));
+            means.push(m[k - 1]);
+            variances.extend_from_slice(&s[..k - 1]);
+            variances.extend((0..count).map(|_| 0.0f32));
+            variances.push(s[k - 1]);
+        }
+        let old = |i: usize| if i < k - 1 { Some(i) } else { (i == wide - 1).then_some(k - 1) };
+        let mut b = vec![0.0; wide * n];
+        let mut v = vec![0.0; wide * wide];
+        for i in 0..wide {
+            match old(i) {
+                Some(from) => b[i * n..][..n].copy_from_slice(&self.prior.coefficients[from * n..][..n]),
+                None => b[i * n] = mean,
+            }
+            for j in 0..wide {
+                v[i * wide + j] = match (old(i), old(j)) {
+                    (Some(a), Some(b)) => self.prior.covariance[a * k + b],
+                    (None, None) if i == j => variance,
+                    _ => 0.0,
+                };
+            }
+        }
+        (self.means, self.variances, self.width) = (means, variances, wide);
+        self.prior = Prior::of(b, v, self.prior.ridge).ok_or_else(|| Error::not_finite("a prior"))?;
+        Ok(())
+    }
+}
+
+impl Shape {
+    /// What is left of the components of the first pair alone.
+    fn first_pair(&self, pair: [usize; 2]) -> Option<Segment> {
+        self.segments.first().filter(|segment| segment.levels == pair).cloned()
+    }
+}

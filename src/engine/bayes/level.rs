@@ -1,0 +1,305 @@
+//! What is known of the rows of a mode: means, variances, and the prior that they share.
+
+use super::row::{dot, invert, start};
+use crate::rows::triangle_len;
+
+/// Features of a row: who has which entries, before any value is looked at.
+///
+/// f = (1, ln n - 4, h, sqrt(n) h) with n the number of entries; (1) where there are none.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Features {
+    /// Numbers of h.
+    pub width: usize,
+    /// h, row after row.
+    pub values: Vec<f32>,
+}
+
+impl Features {
+    /// Numbers of f.
+    pub fn count(&self) -> usize {
+        if self.width == 0 { 1 } else { 2 + 2 * self.width }
+    }
+
+    /// f of a row with so many entries.
+    #[inline]
+    pub(super) fn of(&self, row: usize, entries: f64, to: &mut [f64]) {
+        to[0] = 1.0;
+        let d = self.width;
+        if d > 0 {
+            to[1] = entries.ln() - 4.0;
+            let root = entries.sqrt();
+            for (n, &h) in self.values[row * d..][..d].iter().enumerate() {
+                to[2 + n] = f64::from(h);
+                to[2 + d + n] = root * f64::from(h);
+            }
+        }
+    }
+}
+
+/// Rows are normal before their entries are seen: with mean B f and covariance V.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Prior {
+    /// B, a row per column of the rows.
+    pub coefficients: Vec<f64>,
+    /// V, row-major.
+    pub covariance: Vec<f64>,
+    /// How much B is shrunk.
+    pub ridge: f64,
+    /// V^-1.
+    precision: Vec<f64>,
+    /// Half the logarithm of V's determinant.
+    half_log: f64,
+}
+
+impl Prior {
+    /// With B = 0 and a diagonal V.
+    pub fn new(variances: &[f64], features: usize) -> Option<Self> {
+        let k = variances.len();
+        let mut covariance = vec![0.0; k * k];
+        (0..k).for_each(|i| covariance[i * k + i] = variances[i]);
+        Self::of(vec![0.0; k * features], covariance, FIRST_RIDGE)
+    }
+
+    /// From its parts; `None` where V is not positive definite.
+    pub fn of(coefficients: Vec<f64>, covariance: Vec<f64>, ridge: f64) -> Option<Self> {
+        let k = covariance.len().isqrt();
+        let (precision, half_log) = invert(&covariance, k)?;
+        Some(Prior { coefficients, covariance, ridge, precision, half_log })
+    }
+
+    /// Columns of the rows.
+    pub fn width(&self) -> usize {
+        self.covariance.len().isqrt()
+    }
+
+    /// B f.
+    #[inline]
+    pub(super) fn mean(&self, f: &[f64], to: &mut [f64]) {
+        for (to, row) in to.iter_mut().zip(self.coefficients.chunks_exact(f.len())) {
+            *to = dot(row, f);
+        }
+    }
+
+    /// The precision of a row with sums A (its lower triangle by `a`) and right side b, and V^-1 B f + b on
+    /// the right, both divided by the noise.
+    #[inline(always)]
+    pub(super) fn posterior(
+        &self,
+        mean: &[f64],
+        noise: f64,
+        a: impl Fn(usize, usize) -> f64,
+        b: &[f64],
+        factor: &mut [f64],
+        right: &mut [f64],
+    ) {
+        let (k, by) = (mean.len(), 1.0 / noise);
+        for i in 0..k {
+            let row = &self.precision[i * k..][..k];
+            right[i] = dot(row, mean) + by * b[i];
+            let to = &mut factor[i * k..][..=i];
+            to.iter_mut().zip(row).enumerate().for_each(|(j, (to, p))| *to = p + by * a(i, j));
+        }
+    }
+}
+
+/// How much the coefficients of features are shrunk until there is something to learn it from.
+const FIRST_RIDGE: f64 = 30.0;
+/// V is never smaller than this share of its trace in any direction.
+const FLOOR: f64 = 1e-9;
+
+/// What all rows of a mode add up to: the prior and the noise follow from it.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct Moments {
+    k: usize,
+    features: usize,
+    /// Rows; weight of their entries; expected squares of residuals; entropy, up to constants.
+    pub(super) rows: f64,
+    pub(super) weight: f64,
+    pub(super) squares: f64,
+    pub(super) entropy: f64,
+    /// Squares of residuals.
+    pub(super) residuals: f64,
+    /// m m^T + S, packed.
+    second: Vec<f64>,
+    /// m f^T.
+    cross: Vec<f64>,
+    /// f f^T, packed.
+    inner: Vec<f64>,
+}
+
+impl Moments {
+    pub(super) fn new(k: usize, features: usize) -> Self {
+        Moments {
+            k,
+            features,
+            second: vec![0.0; triangle_len(k)],
+            cross: vec![0.0; k * features],
+            inner: vec![0.0; triangle_len(features)],
+            ..Moments::default()
+        }
+    }
+
+    /// All numbers, one after the other.
+    fn numbers(&mut self) -> impl Iterator<Item = &mut f64> {
+        let few =
+            [&mut self.rows, &mut self.weight, &mut self.squares, &mut self.entropy, &mut self.residuals];
+        few.into_iter().chain(&mut self.second).chain(&mut self.cross).chain(&mut self.inner)
+    }
+
+    pub(super) fn add(&mut self, other: &Moments) {
+        let mut other = other.clone();
+        self.numbers().zip(other.numbers()).for_each(|(to, from)| *to += *from);
+    }
+
+    /// Adds a row: its mean, the covariance where it is whole, else variances.
+    #[inline(always)]
+    pub(super) fn add_row(&mut self, mean: &[f64], f: &[f64], covariance: Covariance<'_>) {
+        self.rows += 1.0;
+        for i in 0..self.k {
+            let to = &mut self.second[start(i)..][..=i];
+            to.iter_mut().zip(mean).for_each(|(to, m)| *to += mean[i] * m);
+            match covariance {
+                Covariance::Whole(s) => {
+                    to.iter_mut().zip(&s[i * self.k..]).for_each(|(to, s)| *to += s);
+                }
+                Covariance::Diagonal(s) => to[i] += s[i],
+            }
+            let to = &mut self.cross[i * f.len()..][..f.len()];
+            to.iter_mut().zip(f).for_each(|(to, f)| *to += mean[i] * f);
+        }
+        for (i, &x) in f.iter().enumerate() {
+            let to = &mut self.inner[start(i)..][..=i];
+            to.iter_mut().zip(f).for_each(|(to, f)| *to += x * f);
+        }
+    }
+
+    /// The prior that makes the rows most likely: B a ridge regression of means on features, V what it
+    /// leaves over. `learn` lets the ridge follow from the data, too.
+    pub(super) fn prior(&self, before: &Prior, learn: bool) -> Option<Prior> {
+        let (k, n) = (self.k, self.features);
+        if self.rows < 1.0 {
+            return Some(before.clone());
+        }
+        let mut ridge = before.ridge;
+        let mut found = self.ridge(ridge)?;
+        if learn && n > 1 {
+            // Features that explain nothing are given the more ridge the less they explain: evidence, in one
+            // step of its fixed-point iteration.
+            let strength: f64 = (1..n)
+                .map(|f| {
+                    let column: Vec<f64> = (0..k).map(|i| found.0[i * n + f]).collect();
+                    (0..k).map(|i| column[i] * dot(&before.precision[i * k..][..k], &column)).sum::<f64>()
+                })
+                .sum();
+            ridge = (k as f64 * found.1 / strength.max(f64::MIN_POSITIVE)).clamp(1e-3, 1e9);
+            found = self.ridge(ridge)?;
+        }
+        let b = found.0;
+        let mut covariance = vec![0.0; k * k];
+        for i in 0..k {
+            for j in 0..=i {
+                let (bi, bj) = (&b[i * n..][..n], &b[j * n..][..n]);
+                let mut v = self.second[start(i) + j];
+                v -= dot(bi, &self.cross[j * n..][..n]) + dot(bj, &self.cross[i * n..][..n]);
+                for (f, x) in bi.iter().enumerate() {
+                    let inner = |g: usize| self.inner[start(f.max(g)) + f.min(g)];
+                    v += x * (0..n).map(|g| inner(g) * bj[g]).sum::<f64>();
+                }
+                (covariance[i * k + j], covariance[j * k + i]) = (v / self.rows, v / self.rows);
+            }
+        }
+        let trace: f64 = (0..k).map(|i| covariance[i * k + i]).sum();
+        (0..k).for_each(|i| covariance[i * k + i] += FLOOR * trace + f64::MIN_POSITIVE);
+        Prior::of(b, covariance, ridge)
+    }
+
+    /// B, and how many features it makes use of: tr(F (F + ridge)^-1), the constant left out.
+    fn ridge(&self, ridge: f64) -> Option<(Vec<f64>, f64)> {
+        let (k, n) = (self.k, self.features);
+        let mut matrix = vec![0.0; n * n];
+        for i in 0..n {
+            for j in 0..=i {
+                let x = self.inner[start(i) + j] + if i == j && i > 0 { ridge } else { 0.0 };
+                (matrix[i * n + j], matrix[j * n + i]) = (x, x);
+            }
+        }
+        let (inverse, _) = invert(&matrix, n)?;
+        let mut b = vec![0.0; k * n];
+        for i in 0..k {
+            for f in 0..n {
+                b[i * n + f] = dot(&inverse[f * n..][..n], &self.cross[i * n..][..n]);
+            }
+        }
+        let used = (1..n).map(|f| 1.0 - ridge * inverse[f * n + f]).sum();
+        Some((b, used))
+    }
+
+    /// What the rows add to the bound, given the prior that was made from these moments: entropy, less what
+    /// they are away from the prior; up to constants.
+    pub(super) fn bound(&self, prior: &Prior) -> f64 {
+        let (k, n) = (self.k, self.features);
+        let b = &prior.coefficients;
+        let mut away = 0.0;
+        for i in 0..k {
+            for j in 0..k {
+                let mut v = self.second[start(i.max(j)) + i.min(j)];
+                v -= 2.0 * dot(&b[i * n..][..n], &self.cross[j * n..][..n]);
+                for f in 0..n {
+                    let inner = |g: usize| self.inner[start(f.max(g)) + f.min(g)];
+                    v += b[i * n + f] * (0..n).map(|g| inner(g) * b[j * n + g]).sum::<f64>();
+                }
+                away += prior.precision[i * k + j] * v;
+            }
+        }
+        self.entropy - self.rows * prior.half_log - 0.5 * away
+    }
+
+    /// The bits, as they travel between processes.
+    pub(super) fn words(&self) -> Vec<u64> {
+        self.clone().numbers().map(|x| x.to_bits()).collect()
+    }
+
+    pub(super) fn set(&mut self, words: &[u64]) {
+        self.numbers().zip(words).for_each(|(to, word)| *to = f64::from_bits(*word));
+    }
+}
+
+/// What is uncertain about a row.
+#[derive(Clone, Copy)]
+pub(super) enum Covariance<'a> {
+    /// Row-major.
+    Whole(&'a [f64]),
+    /// Columns independent of one another.
+    Diagonal(&'a [f64]),
+}
+
+/// The rows of a mode.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Level {
+    /// How many.
+    pub rows: usize,
+    /// Columns of a row.
+    pub width: usize,
+    /// Their means, row after row; zeros for rows without entries.
+    pub means: Vec<f64>,
+    /// The variances of these numbers.
+    pub variances: Vec<f32>,
+    /// The weight of every row's entries.
+    pub counts: Vec<f64>,
+    /// What is known of a row before its values.
+    pub features: Features,
+    /// The prior.
+    pub prior: Prior,
+}
+
+impl Level {
+    #[inline(always)]
+    pub(super) fn mean(&self, row: usize) -> &[f64] {
+        &self.means[row * self.width..][..self.width]
+    }
+
+    #[inline(always)]
+    pub(super) fn variance(&self, row: usize) -> &[f32] {
+        &self.variances[row * self.width..][..self.width]
+    }
+}

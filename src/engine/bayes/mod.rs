@@ -1,0 +1,34 @@
+//! Noisy data in a few passes: rows with a prior that is learned from all of them (variational Bayes).
+//!
+//! | question | where |
+//! |---|---|
+//! | what is a value made of? | [`Shape`]: biases, and products of columns of rows |
+//! | what is known of the rows of a mode? | [`Level`]: means, variances, features, and their [`Prior`] |
+//! | how do the entries of a row come together? | [`Slices`] |
+//! | what is one row, given what its entries add up to? | `row` |
+//! | what happens in a pass over the data? | `pass`: rows of the first level are fitted, sums of another taken |
+//! | what is there before the first sweep? | `start` |
+//! | what is a sweep? | [`Fit::sweep`] |
+//! | which components are missing? | `grow`, which asks the residuals of validation entries |
+//! | what follows a sweep? | [`Course`] |
+//!
+//! Rows of different levels are taken as independent given the data, and so are the columns of all rows but
+//! those of the first level, whose covariances are whole. Everything is in units of the values' standard
+//! deviation, less their mean, so that nothing depends on the unit of the data.
+
+mod course;
+mod grow;
+mod level;
+mod pass;
+mod row;
+mod shape;
+mod slices;
+mod start;
+mod sweeps;
+
+pub use course::{Change, Course, Limits, Trial};
+pub use grow::Evidence;
+pub use level::{Features, Level, Prior};
+pub use shape::{Segment, Shape};
+pub use slices::Slices;
+pub use sweeps::{Data, Fit, Posterior, Terms, bytes, per_weight};

@@ -1,0 +1,414 @@
+//! The fit on its way from sweep to sweep.
+
+use super::level::{Covariance, Level, Moments};
+use super::pass::{self, Pass, sums_width};
+use super::row::{RowRoom, start};
+use super::shape::Shape;
+use super::slices::{Pending, Slices};
+use super::start as begin;
+use crate::error::{Error, Result};
+use crate::manifold::{Core, Point};
+use crate::model::{Biases, Ends, TimeBias};
+use crate::rows::{Rows, triangle_len};
+use crate::shard::Manifest;
+use crate::stream::Stream;
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+use std::ops::Range;
+
+/// Rows whose moments are added up together: a constant of the results.
+const CHUNK: usize = 256;
+/// In the first sweeps the second mode is fitted anew after each of so many parts of the data.
+const WARM_SWEEPS: usize = 3;
+const PARTS: usize = 4;
+/// From this sweep on values at the ends say only so much.
+const ENDS_FROM: usize = 2;
+/// From this sweep on the features' ridge is learned.
+const RIDGE_FROM: usize = 5;
+/// Biases of further modes are fitted in every so many sweeps: a pass each.
+const OTHERS_EVERY: usize = 2;
+/// The variance of the noise to begin with, values having the variance 1.
+const FIRST_NOISE: f64 = 0.8;
+
+/// The most memory that the sums of a level's rows take, of a lane or of all: where they would take more, a pass
+/// is made for every part of the rows.
+const SUMS: u64 = 128 << 20;
+
+/// What does not change from sweep to sweep.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Terms {
+    /// Level l belongs to mode `mode_order[l]`.
+    pub mode_order: Vec<usize>,
+    /// The mean of the train values, and their standard deviation.
+    pub mean: f64,
+    /// Likewise.
+    pub spread: f64,
+    /// Values of at most the first, or at least the second, say only that.
+    pub thresholds: Option<(f64, f64)>,
+    /// Where predictions are clipped.
+    pub range: Option<(f64, f64)>,
+    /// The levels of the first pair, ascending: those whose rows differ most.
+    pub pair: [usize; 2],
+}
+
+/// All that a next sweep starts from.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Posterior {
+    /// What values are made of.
+    pub shape: Shape,
+    /// The rows, in storage order.
+    pub levels: Vec<Level>,
+    /// The variance of the noise, values having the variance 1.
+    pub noise: f64,
+    /// Sweeps so far.
+    pub sweep: usize,
+    /// The sums of the second mode, while they are carried from sweep to sweep.
+    pub sums: Vec<f64>,
+    /// What rows of every level add to the bound.
+    pub bounds: Vec<f64>,
+    /// The bound on the logarithm of the evidence, up to constants.
+    pub bound: f64,
+    /// The mean squared distance of (latent) train values from the model, in the newest pass.
+    pub residuals: f64,
+}
+
+/// What sweeps go through.
+#[derive(Clone, Copy)]
+pub struct Data<'a> {
+    /// The train entries.
+    pub train: &'a Stream,
+    /// Their slices.
+    pub slices: &'a Slices,
+}
+
+/// A fit on its way from sweep to sweep.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Fit {
+    /// What does not change.
+    pub terms: Terms,
+    /// What does.
+    pub posterior: Posterior,
+}
+
+impl Fit {
+    /// Looks at the data and makes first rows: components of the two modes whose rows differ most, as many as
+    /// `rank` says for these; where that is in doubt, validation tells which two have most to do with each other.
+    /// Returns how many passes that took.
+    pub fn begin(
+        manifest: &Manifest,
+        data: &Data<'_>,
+        validation: Option<&Stream>,
+        rank: impl Fn([usize; 2]) -> usize,
+        range: Option<(f64, f64)>,
+        seed: u64,
+    ) -> Result<(Self, usize)> {
+        let mode_order = manifest.mode_order.clone();
+        let dims: Vec<usize> = manifest.level_dims().iter().map(|&dim| dim as usize).collect();
+        let (mean, spread) = (manifest.mean(), manifest.spread_square().sqrt());
+        let standard = (mean, 1.0 / spread);
+        let values = (manifest.values.min, manifest.values.max);
+        let (look, looks) = begin::look(data.train, &dims, standard, data.slices.per_weight, values)?;
+        let thresholds = range.and_then(|range| look.thresholds(range));
+        let source = (data.train, data.slices);
+        let (mut pair, clear) = look.pair();
+        let mut probes = 0;
+        if let Some(validation) = validation.filter(|_| !clear) {
+            let (found, made) = look.pair_by_residuals(source, validation, standard, seed)?;
+            (pair, probes) = (found.unwrap_or(pair), made);
+        }
+        let mut shape = Shape::of_biases(dims.len());
+        let most = pair.iter().map(|&level| dims[level]).min().unwrap_or(1).saturating_sub(1).max(1);
+        let rank = rank(pair.map(|level| mode_order[level])).clamp(1, most);
+        shape.add(&pair, rank);
+        let features = (rank + 1).min(most);
+        let (levels, passes) = begin::levels(source, look, &shape, pair, features, standard, seed)?;
+        let terms = Terms { mode_order, mean, spread, thresholds, range, pair };
+        let order = levels.len();
+        let posterior = Posterior {
+            shape,
+            levels,
+            noise: FIRST_NOISE,
+            sweep: 0,
+            sums: Vec::new(),
+            bounds: vec![0.0; order],
+            bound: f64::NEG_INFINITY,
+            residuals: 0.0,
+        };
+        Ok((Fit { terms, posterior }, looks + probes + passes))
+    }
+
+    fn ends(&self) -> Option<Ends> {
+        let scale = |x: f64| (x - self.terms.mean) / self.terms.spread;
+        let of = |(below, above)| Ends {
+            below: scale(below),
+            above: scale(above),
+            noise: self.posterior.noise.sqrt(),
+        };
+        self.terms.thresholds.filter(|_| self.posterior.sweep >= ENDS_FROM).map(of)
+    }
+
+    /// What values at the ends say, in the values' own unit.
+    pub fn model_ends(&self) -> Option<Ends> {
+        let noise = self.posterior.noise.sqrt() * self.terms.spread;
+        let known = self.terms.thresholds.filter(|_| self.posterior.sweep >= ENDS_FROM);
+        known.map(|(below, above)| Ends { below, above, noise })
+    }
+
+    /// One sweep: rows of level 0 and of the first pair, and of the others every other time. Returns how many
+    /// passes it took.
+    pub fn sweep(&mut self, data: &Data<'_>) -> Result<usize> {
+        self.posterior.sweep += 1;
+        let (sweep, pair) = (self.posterior.sweep, self.terms.pair);
+        if sweep > WARM_SWEEPS {
+            self.turn()?;
+        }
+        let mut passes = 0;
+        for level in 1..self.posterior.levels.len() {
+            let wide = self.posterior.levels[level].width > 1;
+            if !pair.contains(&level) && !wide && !sweep.is_multiple_of(OTHERS_EVERY) {
+                continue;
+            }
+            let ranges = self.ranges(level);
+            if sweep <= WARM_SWEEPS && pair == [0, level] && ranges.len() == 1 {
+                self.warm_sweep(data, level)?;
+                passes += 1;
+                continue;
+            }
+            for rows in ranges {
+                self.exact_pass(data, level, rows)?;
+                passes += 1;
+            }
+        }
+        Ok(passes)
+    }
+
+    /// The rows of a level, as many at a time as there is room for the sums of: a matter of the data, so that the
+    /// result does not depend on the machine.
+    fn ranges(&self, level: usize) -> Vec<Range<usize>> {
+        let level = &self.posterior.levels[level];
+        let row = (sums_width(level.width) * size_of::<f64>()) as u64;
+        let most = ((SUMS / row) as usize / CHUNK).max(1) * CHUNK;
+        (0..level.rows).step_by(most).map(|from| from..level.rows.min(from + most)).collect()
+    }
+
+    /// A pass in which all rows stay what they are until its end, but for those of level 0.
+    fn exact_pass(&mut self, data: &Data<'_>, target: usize, rows: Range<usize>) -> Result<()> {
+        let mut pending = vec![Pending::default(); data.train.lanes().len()];
+        let (sums, _) = self.pass(data, target, rows.clone(), &mut pending, (0, 1))?;
+        self.fit(target, rows, &sums)
+    }
+
+    /// A pass in which the second mode is fitted after every part of the data, to sums of what was seen.
+    fn warm_sweep(&mut self, data: &Data<'_>, second: usize) -> Result<()> {
+        let rows = 0..self.posterior.levels[second].rows;
+        let mut pending = vec![Pending::default(); data.train.lanes().len()];
+        let sweep = self.posterior.sweep;
+        let total: f64 = self.posterior.levels[0].counts.iter().sum();
+        let mut seen = 0.0;
+        for part in 0..PARTS {
+            let (new, weight) = self.pass(data, second, rows.clone(), &mut pending, (part, PARTS))?;
+            if weight == 0.0 {
+                // Lanes of few blocks have nothing in some parts.
+                continue;
+            }
+            seen += weight;
+            let mut sums = std::mem::take(&mut self.posterior.sums);
+            sums.resize(new.len(), 0.0);
+            // What is older is forgotten: it comes from rows that are not what they were.
+            let kept = if sweep == 1 { 1.0 } else { 1.0 - weight / total };
+            sums.iter_mut().zip(&new).for_each(|(to, new)| *to = kept * *to + new);
+            drop(new);
+            if sweep == 1 && seen < total {
+                let scaled: Vec<f64> = sums.iter().map(|x| total / seen * x).collect();
+                self.fit(second, rows.clone(), &scaled)?;
+            } else {
+                self.fit(second, rows.clone(), &sums)?;
+            }
+            self.posterior.sums = sums;
+        }
+        if sweep == WARM_SWEEPS {
+            self.posterior.sums = Vec::new();
+        }
+        Ok(())
+    }
+
+    /// Goes through a part of the data: new rows of level 0, and the sums of the target's with the weight of the
+    /// entries behind them.
+    fn pass(
+        &mut self,
+        data: &Data<'_>,
+        target: usize,
+        rows: Range<usize>,
+        pending: &mut [Pending],
+        part: (usize, usize),
+    ) -> Result<(Vec<f64>, f64)> {
+        let Posterior { shape, levels, noise, sweep, .. } = &self.posterior;
+        let pass = Pass {
+            shape,
+            levels,
+            noise: *noise,
+            mean: self.terms.mean,
+            scale: 1.0 / self.terms.spread,
+            ends: self.ends(),
+            target,
+            rows,
+        };
+        let (passed, new) = pass::run(&pass, (data.train, data.slices), pending, part)?;
+        let learn = *sweep >= RIDGE_FROM;
+        let prior = passed.moments.prior(&levels[0].prior, learn).ok_or_else(broken)?;
+        let bound = passed.moments.bound(&prior);
+        let team = data.train.team();
+        let posterior = &mut self.posterior;
+        new.put(team, &mut posterior.levels[0]);
+        posterior.levels[0].prior = prior;
+        posterior.bounds[0] = bound;
+        posterior.set_noise(&passed.moments)?;
+        Ok((passed.sums, passed.moments.weight))
+    }
+
+    /// Fits rows of a level to their sums.
+    fn fit(&mut self, target: usize, rows: Range<usize>, sums: &[f64]) -> Result<()> {
+        let learn = self.posterior.sweep >= RIDGE_FROM;
+        let whole = rows.len() == self.posterior.levels[target].rows;
+        let noise = self.posterior.noise;
+        let level = &mut self.posterior.levels[target];
+        let (k, features) = (level.width, level.features.count());
+        let Level { means, variances, counts, features: of_rows, prior, .. } = level;
+        let span = rows.start * k..rows.end * k;
+        let chunks: Vec<Option<Moments>> = means[span.clone()]
+            .par_chunks_mut(CHUNK * k)
+            .zip(variances[span].par_chunks_mut(CHUNK * k))
+            .zip(sums.par_chunks(CHUNK * sums_width(k)))
+            .enumerate()
+            .map(|(number, ((means, variances), sums))| {
+                let first = rows.start + number * CHUNK;
+                let mut found = Moments::new(k, features);
+                let mut room = RowRoom::new(k);
+                let (mut f, mut expected, mut s) = (vec![0.0; features], vec![0.0; k], vec![0.0; k]);
+                let rows = means.chunks_exact_mut(k).zip(variances.chunks_exact_mut(k));
+                for (row, ((mean, variance), sums)) in rows.zip(sums.chunks_exact(sums_width(k))).enumerate()
+                {
+                    let count = counts[first + row];
+                    if count == 0.0 {
+                        continue;
+                    }
+                    let (a, b) = sums.split_at(triangle_len(k));
+                    of_rows.of(first + row, count, &mut f);
+                    prior.mean(&f, &mut expected);
+                    let of = |i: usize, j: usize| a[start(i) + j];
+                    prior.posterior(&expected, noise, of, b, &mut room.factor, &mut room.mean);
+                    (0..k).for_each(|i| s[i] = 1.0 / room.factor[i * k + i]);
+                    if !room.solve_mean() {
+                        return None;
+                    }
+                    mean.copy_from_slice(&room.mean);
+                    variance.iter_mut().zip(&s).for_each(|(to, s)| *to = *s as f32);
+                    found.add_row(mean, &f, Covariance::Diagonal(&s));
+                    found.entropy += s.iter().map(|s| 0.5 * s.ln()).sum::<f64>();
+                }
+                Some(found)
+            })
+            .collect();
+        let mut total = Moments::new(k, features);
+        for chunk in chunks {
+            total.add(&chunk.ok_or_else(broken)?);
+        }
+        if whole {
+            let new = total.prior(prior, learn).ok_or_else(broken)?;
+            self.posterior.bounds[target] = total.bound(&new);
+            *prior = new;
+        }
+        Ok(())
+    }
+
+    /// The model: a tensor in the values' own unit, its biases, and the modes it holds constant.
+    pub fn model(&self) -> (Point, Biases, Vec<bool>) {
+        self.posterior.model(&self.terms)
+    }
+
+    /// The ranks of that tensor, and the modes it holds constant.
+    pub fn ranks(&self) -> (Vec<usize>, Vec<usize>) {
+        let shape = &self.posterior.shape;
+        let mut ranks = vec![0; shape.order()];
+        let mut held = Vec::new();
+        for (level, &mode) in self.terms.mode_order.iter().enumerate() {
+            ranks[mode] = shape.rank(level);
+            held.extend((shape.widths[level] == 1).then_some(mode));
+        }
+        held.sort_unstable();
+        (ranks, held)
+    }
+}
+
+/// The memory that a fit takes, for dimensions in storage order and so many components: its rows, those of a trial
+/// and of the best model, and sums of so many lanes at a time.
+pub fn bytes(dims: &[u64], rank: usize, lanes: u64) -> u64 {
+    let k = rank as u64 + 1;
+    // Means, variances, counts and features; means and biases of a model.
+    let row = 2 * (12 * k + 8 + 4 * k) + 2 * 8 * (k + 1);
+    let most = dims.iter().skip(1).max().copied().unwrap_or(0);
+    let sums = (most * (sums_width(rank + 1) * size_of::<f64>()) as u64).min(SUMS);
+    dims.iter().sum::<u64>() * row + sums * (2 + lanes)
+}
+
+fn broken() -> Error {
+    Error::not_finite("a row")
+}
+
+/// What weights are multiplied by, so that they are 1 on average.
+pub fn per_weight(manifest: &Manifest, train: &Stream) -> f64 {
+    match &manifest.weights {
+        Some(weights) => {
+            let sum = weights.train.sum * train.weight_scale();
+            (manifest.train.entries - weights.train.zeros) as f64 / sum
+        }
+        None => 1.0,
+    }
+}
+
+impl Posterior {
+    /// The noise that makes the residuals most likely, and the bound with it.
+    fn set_noise(&mut self, moments: &Moments) -> Result<()> {
+        if moments.weight > 0.0 {
+            self.noise = (moments.squares / moments.weight).max(1e-20);
+            self.residuals = moments.residuals / moments.weight;
+            self.bound = -0.5 * moments.weight * (self.noise.ln() + 1.0) + self.bounds.iter().sum::<f64>();
+        }
+        if self.noise.is_finite() { Ok(()) } else { Err(broken()) }
+    }
+
+    /// The model: a tensor in the values' own unit, its biases, and the modes it holds constant.
+    pub fn model(&self, terms: &Terms) -> (Point, Biases, Vec<bool>) {
+        let order = self.levels.len();
+        let rank = |level: usize| self.shape.rank(level);
+        let constant: Vec<bool> = (0..order).map(|level| self.shape.has_constant(level)).collect();
+        let (mut factors, mut ranks, mut held, mut biases) =
+            (vec![Rows::zeros(1, 1); order], vec![0; order], vec![false; order], vec![Vec::new(); order]);
+        for (level, &mode) in terms.mode_order.iter().enumerate() {
+            let (rows, k) = (&self.levels[level], self.shape.widths[level]);
+            let mut data = Vec::with_capacity(rows.rows * rank(level));
+            for row in rows.means.chunks_exact(k) {
+                data.extend_from_slice(&row[..k - 1]);
+                data.extend(constant[level].then_some(1.0));
+            }
+            biases[mode] = rows.means.chunks_exact(k).map(|row| terms.spread * row[k - 1]).collect();
+            factors[mode] = Rows::from_vec(rows.rows, rank(level), data);
+            ranks[mode] = rank(level);
+            held[mode] = k == 1;
+        }
+        let mut core = Core::zeros(&ranks);
+        for segment in &self.shape.segments {
+            for n in 0..segment.count {
+                let mut at = vec![0; order];
+                for (level, &mode) in terms.mode_order.iter().enumerate() {
+                    at[mode] = segment.position(level).map_or(rank(level) - 1, |own| segment.first[own] + n);
+                }
+                let position =
+                    at.iter().zip(&ranks).fold(0, |position, (index, rank)| position * rank + index);
+                core.as_mut_slice()[position] = terms.spread;
+            }
+        }
+        let held = if held.contains(&true) { held } else { Vec::new() };
+        (Point { factors, core }, Biases { mean: terms.mean, modes: biases, time: None::<TimeBias> }, held)
+    }
+}

@@ -1,0 +1,138 @@
+//! Sweeps over rows, in a checkpoint.
+
+use crate::bayes::{Course, Features, Fit, Level, Posterior, Prior, Shape, Terms};
+use crate::error::{Error, Result};
+use crate::model::Arrays;
+use crate::recipe::Sweeping;
+use crate::storage::ContainerWriter;
+use serde::{Deserialize, Serialize};
+
+/// What is not in arrays.
+#[derive(Serialize, Deserialize)]
+pub(super) struct SweepingAbout {
+    terms: Terms,
+    course: Course,
+    posterior: PosteriorAbout,
+    before: Option<PosteriorAbout>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct PosteriorAbout {
+    shape: Shape,
+    noise: f64,
+    sweep: usize,
+    /// How many numbers of sums are carried to the next sweep.
+    sums: usize,
+    bounds: Vec<f64>,
+    bound: Option<f64>,
+    residuals: f64,
+    levels: Vec<LevelAbout>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct LevelAbout {
+    /// Numbers of h.
+    features: usize,
+    ridge: f64,
+}
+
+const NOW: &str = "sweep.";
+const BEFORE: &str = "sweep.before.";
+
+pub(super) fn write(writer: &mut ContainerWriter<'_>, sweeping: &Sweeping) -> SweepingAbout {
+    let Sweeping { fit, course, before } = sweeping;
+    SweepingAbout {
+        terms: fit.terms.clone(),
+        course: course.clone(),
+        posterior: write_posterior(writer, NOW, &fit.posterior),
+        before: before.as_ref().map(|before| write_posterior(writer, BEFORE, before)),
+    }
+}
+
+fn write_posterior(writer: &mut ContainerWriter<'_>, prefix: &str, posterior: &Posterior) -> PosteriorAbout {
+    let doubles = |numbers: &[f32]| numbers.iter().map(|&x| f64::from(x)).collect::<Vec<f64>>();
+    let mut levels = Vec::new();
+    for (number, level) in posterior.levels.iter().enumerate() {
+        let name = |what: &str| format!("{prefix}{number}.{what}");
+        writer.array(name("means"), &level.means);
+        writer.array(name("variances"), &doubles(&level.variances));
+        writer.array(name("counts"), &level.counts);
+        writer.array(name("features"), &doubles(&level.features.values));
+        writer.array(name("coefficients"), &level.prior.coefficients);
+        writer.array(name("covariance"), &level.prior.covariance);
+        levels.push(LevelAbout { features: level.features.width, ridge: level.prior.ridge });
+    }
+    writer.array(format!("{prefix}sums"), &posterior.sums);
+    PosteriorAbout {
+        shape: posterior.shape.clone(),
+        noise: posterior.noise,
+        sweep: posterior.sweep,
+        sums: posterior.sums.len(),
+        bounds: posterior.bounds.clone(),
+        // JSON has no infinity.
+        bound: posterior.bound.is_finite().then_some(posterior.bound),
+        residuals: posterior.residuals,
+        levels,
+    }
+}
+
+pub(super) fn read(arrays: &impl Arrays, about: &SweepingAbout, dims: &[usize]) -> Result<Sweeping> {
+    let SweepingAbout { terms, course, posterior, before } = about;
+    let order = dims.len();
+    let mut sorted = terms.mode_order.clone();
+    sorted.sort_unstable();
+    let [a, b] = terms.pair;
+    if !sorted.into_iter().eq(0..order) || a >= b || b >= order {
+        return Err(flaw(arrays));
+    }
+    let dims: Vec<usize> = terms.mode_order.iter().map(|&mode| dims[mode]).collect();
+    let before = before.as_ref().map(|before| read_posterior(arrays, BEFORE, before, &dims).map(Box::new));
+    Ok(Sweeping {
+        fit: Fit { terms: terms.clone(), posterior: read_posterior(arrays, NOW, posterior, &dims)? },
+        course: course.clone(),
+        before: before.transpose()?,
+    })
+}
+
+fn flaw(arrays: &impl Arrays) -> Error {
+    Error::corrupt(arrays.path(), 0, "the rows of a sweep do not go with the modes")
+}
+
+fn read_posterior(
+    arrays: &impl Arrays,
+    prefix: &str,
+    about: &PosteriorAbout,
+    dims: &[usize],
+) -> Result<Posterior> {
+    let fits = about.shape.check(dims.len()).is_ok();
+    if !fits || about.levels.len() != dims.len() || about.bounds.len() != dims.len() {
+        return Err(flaw(arrays));
+    }
+    let singles = |numbers: Vec<f64>| numbers.into_iter().map(|x| x as f32).collect::<Vec<f32>>();
+    let mut levels = Vec::new();
+    for (number, ((level, &rows), &k)) in about.levels.iter().zip(dims).zip(&about.shape.widths).enumerate() {
+        let array = |what: &str, length: Option<usize>| {
+            let length = length.ok_or_else(|| flaw(arrays))?;
+            arrays.array(&format!("{prefix}{number}.{what}"), length)
+        };
+        let (cells, of_features) = (rows.checked_mul(k), rows.checked_mul(level.features));
+        let means = array("means", cells)?;
+        let variances = singles(array("variances", cells)?);
+        let counts = array("counts", Some(rows))?;
+        let features = Features { width: level.features, values: singles(array("features", of_features)?) };
+        let coefficients = array("coefficients", k.checked_mul(features.count()))?;
+        let prior = Prior::of(coefficients, array("covariance", Some(k * k))?, level.ridge);
+        let prior = prior.ok_or_else(|| flaw(arrays))?;
+        levels.push(Level { rows, width: k, means, variances, counts, features, prior });
+    }
+    Ok(Posterior {
+        shape: about.shape.clone(),
+        levels,
+        noise: about.noise,
+        sweep: about.sweep,
+        sums: arrays.array(&format!("{prefix}sums"), about.sums)?,
+        bounds: about.bounds.clone(),
+        bound: about.bound.unwrap_or(f64::NEG_INFINITY),
+        residuals: about.residuals,
+    })
+}

@@ -1,0 +1,205 @@
+//! Noisy data in a few passes: sweeps over rows instead of a search.
+
+use super::fitting::Fitting;
+use super::plan::{Move, Stage, Tried};
+use super::settings::BiasChoice;
+use super::trainer::{Extra, Setup, Sweeping, Trainer, terms};
+use crate::bayes::{Change, Course, Data, Fit, Limits};
+use crate::control::Control;
+use crate::error::{Error, Result};
+use crate::manifold::{Point, Tangent};
+use crate::model::Clip;
+use crate::objective::{PenaltyKind, Regularised};
+use crate::solver::{Best, Iteration, Objective, State};
+use crate::team::Team;
+
+/// Components of the first pair of modes where the rank is left to the data. Priors that are learned make more of
+/// them do no harm, and less good than time.
+pub const AUTO_RANK: usize = 15;
+
+impl Trainer {
+    /// Begins with sweeps.
+    pub(super) fn begin_sweeping(
+        setup: Setup<'_>,
+        objective: Regularised,
+        control: &Control,
+    ) -> Result<Self> {
+        let order = setup.ranks.len();
+        let (terms, _) = terms(setup, control);
+        let dims = terms.dims.clone();
+        let fitting = Fitting::new(terms, objective, None);
+        let team = fitting.objective.data.team();
+        let extra = Extra::plain(&vec![1; order]);
+        let mut trainer = Trainer { state: empty_state(&dims, team, None), extra, fitting };
+        trainer.fitting.find_slices()?;
+        trainer.enter_fit()?;
+        trainer.sweep()?;
+        Ok(trainer)
+    }
+
+    /// Goes on with sweeps where the plain method has shown not to be the right one.
+    pub(super) fn enter_sweeping(&mut self) -> Result<()> {
+        self.fitting.release();
+        self.fitting.find_slices()?;
+        self.state =
+            empty_state(&self.fitting.terms.dims, self.fitting.objective.data.team(), Some(&self.state));
+        self.enter_fit()
+    }
+
+    /// The first rows.
+    fn enter_fit(&mut self) -> Result<()> {
+        let terms = &self.fitting.terms;
+        let manifest = &terms.manifest;
+        let slices = self.fitting.slices.as_ref().ok_or_else(nothing_to_sweep)?;
+        let data = Data { train: self.fitting.objective.data.train(), slices };
+        let validation = self.fitting.objective.data.validation_entries().map(|(stream, _)| stream);
+        let rank = |modes: [usize; 2]| match terms.rank_auto {
+            true => AUTO_RANK,
+            false => modes.map(|mode| terms.bound[mode]).into_iter().min().unwrap_or(1),
+        };
+        let (fit, passes) = Fit::begin(manifest, &data, validation, rank, terms.recipe.range, terms.seed)?;
+        let course = Course::new(manifest.modes.len(), fit.terms.pair);
+        self.state.last.passes += passes;
+        let order = manifest.modes.len();
+        let stage = stage(vec![1; order], &[]);
+        self.fitting.adopt(&stage, None);
+        self.extra.plan.enter(stage, Move::Sweeps, self.state.last.iteration);
+        self.extra.accepted = None;
+        self.extra.sweeping = Some(Box::new(Sweeping { fit, course, before: None }));
+        Ok(())
+    }
+
+    /// One sweep, and what follows it.
+    pub(super) fn sweep(&mut self) -> Result<()> {
+        let Some(sweeping) = self.extra.sweeping.as_mut() else { return Ok(()) };
+        let Sweeping { fit, course, before } = &mut **sweeping;
+        let slices = self.fitting.slices.as_ref().ok_or_else(nothing_to_sweep)?;
+        let data = Data { train: self.fitting.objective.data.train(), slices };
+        let first = self.extra.plan.costs.is_empty() && self.state.best.is_none() && fit.posterior.sweep == 0;
+        self.state.last.passes += fit.sweep(&data)?;
+        let (point, biases, held) = fit.model();
+        let ends = fit.model_ends();
+        let objective = &mut self.fitting.objective;
+        let stage = stage(point.ranks().to_vec(), &held);
+        objective.held.clone_from(&held);
+        objective.data.set_biases(Some(biases.clone()));
+        objective.clip = self.fitting.terms.recipe.range.map(|range| Clip::new(range, ends));
+        let point = point.divided(objective.data.team());
+        let mse = objective.validation(&point)?;
+        let last = &mut self.state.last;
+        // The first sweep stands where other methods have their first point.
+        last.iteration += usize::from(!first);
+        last.train_mse = fit.posterior.residuals * fit.terms.spread * fit.terms.spread;
+        last.cost = fit.posterior.noise * fit.terms.spread * fit.terms.spread;
+        last.validation_mse = mse;
+        let last = *last;
+        if let Some(mse) =
+            mse.filter(|mse| self.state.best.as_ref().is_none_or(|best| *mse < best.validation_mse))
+        {
+            self.state.best = Some(Best { point, validation_mse: mse, iteration: last.iteration });
+            self.extra.best = Some((stage.clone(), Some(biases)));
+            self.extra.ends = ends;
+        }
+        self.extra.plan.observe(last.iteration, last.cost, mse);
+        let terms = &self.fitting.terms;
+        let (Some((validation, _)), Some(mse)) = (self.fitting.objective.data.validation_entries(), mse)
+        else {
+            self.extra.plan.done = true;
+            return Ok(());
+        };
+        let limits = Limits { ranks: (!terms.rank_auto).then_some(terms.bound.as_slice()), seed: terms.seed };
+        let tried = course.tried.len();
+        let data = Data { train: self.fitting.objective.data.train(), slices };
+        self.state.last.passes += course.advance(fit, &data, before, validation, mse, limits)?;
+        for trial in &course.tried[tried..] {
+            let tried = Tried {
+                change: change_of(trial.change.as_ref(), &fit.terms.mode_order),
+                stage: stage.clone(),
+                iterations: trial.sweeps,
+                validation_mse: trial.validation_mse,
+                helped: trial.kept,
+                kept: trial.kept,
+            };
+            terms.control.say(tried.to_string());
+            self.extra.plan.tried.push(tried);
+        }
+        self.extra.plan.change = change_of(course.change(), &fit.terms.mode_order);
+        let stale = |best: &Best| {
+            terms.options.patience > 0 && last.iteration - best.iteration >= terms.options.patience
+        };
+        let done = course.done || self.state.best.as_ref().is_some_and(stale);
+        if done && !terms.rank_auto && fit.lacks_a_pair(validation)? {
+            return self.leave_sweeping();
+        }
+        self.extra.plan.done = done;
+        Ok(())
+    }
+
+    /// Goes on with the search: the ranks that were given have no room for what residuals ask for.
+    fn leave_sweeping(&mut self) -> Result<()> {
+        let control = self.fitting.terms.control.clone();
+        control.say(
+            "two more modes have to do with each other: searching for it within the ranks that are given",
+        );
+        self.extra.sweeping = None;
+        self.fitting.slices = None;
+        if self.fitting.counts.is_none() {
+            self.fitting.count()?;
+        }
+        let (recipe, bound) = (&self.fitting.terms.recipe, &self.fitting.terms.bound);
+        let stage = self.extra.plan.begin(recipe, self.extra.bias, bound);
+        self.enter(stage, Move::Begin)
+    }
+}
+
+/// The change in the words of the plan, whose modes are the user's.
+fn change_of(change: Option<&Change>, mode_order: &[usize]) -> Move {
+    match change {
+        None => Move::Sweeps,
+        Some(Change::Extend(level)) => Move::Extend(mode_order[*level]),
+        Some(Change::Pairs) => Move::Pairs,
+        Some(Change::All) => Move::All,
+    }
+}
+
+fn stage(ranks: Vec<usize>, held: &[bool]) -> Stage {
+    let held = if held.is_empty() { vec![false; ranks.len()] } else { held.to_vec() };
+    Stage { ranks, held, smoothed: false, bias: BiasChoice::Modes, lambda: 0.0, kind: PenaltyKind::Nuclear }
+}
+
+fn nothing_to_sweep() -> Error {
+    Error::request("sweeps over rows were not set up")
+}
+
+/// What stands in the solver's place while it has nothing to do: the best model so far, and records.
+fn empty_state(dims: &[usize], team: Team, before: Option<&State>) -> State {
+    let point = Point::zeros(dims, &vec![1; dims.len()]).divided(team);
+    let last = Iteration {
+        iteration: 0,
+        passes: 0,
+        cost: 0.0,
+        train_mse: 0.0,
+        train_mae: 0.0,
+        validation_mse: None,
+        gradient_norm: 0.0,
+        step: 0.0,
+        beta: 0.0,
+        backtracks: 0,
+        restarted: false,
+        guarded: 0,
+    };
+    State {
+        gradient: Tangent::zeros_like(&point),
+        direction: Tangent::zeros_like(&point),
+        point,
+        slope: 0.0,
+        gradient_square: 0.0,
+        first_gradient_norm: 0.0,
+        last: before.map_or(last, |before| before.last),
+        best: before.and_then(|before| before.best.clone()),
+        guards: before.map_or(0, |before| before.guards),
+        damping: 1.0,
+        stuck: false,
+        stochastic: None,
+    }
+}
