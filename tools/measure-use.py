@@ -102,7 +102,7 @@ def main():
     parser.add_argument("--dir", type=pathlib.Path, default=pathlib.Path("target/use"))
     parser.add_argument("--data", type=pathlib.Path, help="fold-in: a ratings CSV with the column userId")
     parser.add_argument("--rank", default="10,10,4", help="recommend, predict: the rank")
-    parser.add_argument("--settings", nargs="+", default=["--rank 4,4,4", "--rank 4,4,2 --bias none --penalty 0 --no-grow --metric preconditioned --max-iterations 60"],
+    parser.add_argument("--settings", nargs="+", default=["--rank auto", "--rank 4,4,4 --grow", "--rank 4,4,2 --bias none --penalty 0 --no-grow --metric preconditioned --max-iterations 60"],
                         help="fold-in: options of complete, one set per argument")
     arguments = parser.parse_args()
     arguments.dir.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-//! Ratings: the default against the plain method on synthetic data, and against a tuned biased matrix
+//! Ratings: sweeps, the search and the plain method on synthetic data, and against a tuned biased matrix
 //! factorisation of another program on data of the user's.
 
 use crate::cases::Place;
@@ -21,7 +21,7 @@ pub struct Arguments {
     /// The first of them
     #[arg(long, default_value_t = 1)]
     first_seed: u64,
-    /// The ranks, each for all three modes, of synthetic ratings
+    /// The ranks, each for all three modes, of synthetic ratings; 0 for `--rank auto` alone
     #[arg(long, value_delimiter = ',', default_value = "4,6,8,10")]
     ranks: Vec<usize>,
     /// 71567 x 10681 x 731 with 10 M ratings instead of 6000 x 4000 x 200 with 1 M
@@ -79,7 +79,7 @@ fn synthetic(arguments: &Arguments) -> Result<(), String> {
     let tastes = arguments.tastes;
     println!("ratings {dims:?}, {tastes} tastes, {entries} train entries; test MSE at the best validation");
     println!(
-        "seed  rank      plain: MSE   iterations  CPU s   MB | default: MSE  rank      iterations  passes  CPU s   MB"
+        "seed  rank      plain: MSE   iterations  CPU s   MB | search:  MSE  rank      iterations  passes  CPU s   MB"
     );
     for seed in arguments.chosen() {
         let data = arguments.place.dir.join("ratings.tenfill");
@@ -99,11 +99,26 @@ fn synthetic(arguments: &Arguments) -> Result<(), String> {
         synth.args(["--rank", &tastes.to_string()]);
         synth.args(["--dims", &text(&dims), "--entries", &entries.to_string(), "--seed", &seed.to_string()]);
         measure::run(synth.arg("-o").arg(&data))?;
+        for options in [&[][..], &["--grow"]] {
+            let done = complete(arguments, &data, "auto", options)?;
+            println!(
+                "{seed:>4}  auto {:7}  {:.5}  rank {}, {} passes, {:.1} CPU s, {:.0} MB",
+                options.join(" "),
+                number(&done, "test_mse"),
+                done["rank"].to_string().trim_matches(['[', ']']),
+                number(&done, "passes"),
+                number(&done, "cpu_seconds"),
+                number(&done, "peak_anon_bytes") / 1e6,
+            );
+        }
+        if arguments.ranks == [0] {
+            continue;
+        }
         let (mut plain, mut ours) = (Vec::new(), Vec::new());
         for rank in &arguments.ranks {
             let rank = &format!("{rank},{rank},{rank}");
             let fixed = complete(arguments, &data, rank, &PLAIN)?;
-            let done = complete(arguments, &data, rank, &[])?;
+            let done = complete(arguments, &data, rank, &["--grow"])?;
             println!(
                 "{seed:>4}  {rank:8}  {:>10.4}  {:>10}  {:>7.1}  {:>3.0} | {:>12.4}  {:8}  {:>10}  {:>6}  {:>5.1}  {:>3.0}",
                 number(&fixed, "test_mse"),
@@ -123,7 +138,7 @@ fn synthetic(arguments: &Arguments) -> Result<(), String> {
         let least = |of: &[f64]| of.iter().copied().fold(f64::INFINITY, f64::min);
         let most = ours.iter().copied().fold(0.0, f64::max);
         println!(
-            "{seed:>4}  default: worst rank {:+.2} % of the best, worst / best {:+.2} / {:+.2} % of the best plain; the generating model {:.4}",
+            "{seed:>4}  search: worst rank {:+.2} % of the best, worst / best {:+.2} / {:+.2} % of the best plain; the generating model {:.4}",
             100.0 * (most / least(&ours) - 1.0),
             100.0 * (most / least(&plain) - 1.0),
             100.0 * (least(&ours) / least(&plain) - 1.0),
@@ -161,20 +176,23 @@ fn compare(arguments: &Arguments, file: &Path) -> Result<(), String> {
         measure::run(convert.arg(file).arg("-o").arg(&data))?;
         export::export(&data, &folder)?;
         for (rank, options) in [
-            ("20,20,2", &[][..]),
-            ("auto", &[]),
+            ("auto", &[][..]),
+            ("auto", &["--grow"]),
+            ("20,20,2", &[]),
+            ("20,20,2", &["--grow"]),
             ("auto", &["--bias-time", "userId:timestamp"]),
-            ("auto", &["--no-refine"]),
             ("4,4,4", &PLAIN),
         ] {
             let done = complete(arguments, &data, rank, options)?;
             println!(
-                "split {seed}  tenfill --rank {rank} {:36} {:.4}  (validation {:.4}, rank {}, {:.1} CPU s)",
+                "split {seed}  tenfill --rank {rank} {:36} {:.4}  (validation {:.4}, rank {}, {} passes, {:.1} CPU s, {:.0} MB)",
                 options.join(" "),
                 number(&done, "test_mse").sqrt(),
                 number(&done, "validation_mse").sqrt(),
                 done["rank"].to_string().trim_matches(['[', ']']),
+                number(&done, "passes"),
                 number(&done, "cpu_seconds"),
+                number(&done, "peak_anon_bytes") / 1e6,
             );
         }
         let mut output = String::new();
