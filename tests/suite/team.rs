@@ -169,7 +169,7 @@ fn one_of_several_processes_needs_less() {
     assert_eq!(
         told["memory_bytes"],
         four.with_recipe(&dataset)
-            .with_sweeps(tenfill_engine::bayes::bytes(&[30_000, 50_000, 40], 9, 1))
+            .with_sweeps(tenfill_engine::bayes::bytes(&[30_000, 50_000, 40], 9, 1, false))
             .with_refinement(dataset.manifest(), &[9, 9, 9])
             .most()
     );

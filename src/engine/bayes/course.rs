@@ -24,6 +24,10 @@ const MOST_ALL: usize = 2;
 /// Components of a further pair of modes, and of all modes together.
 const PAIR_COMPONENTS: usize = 8;
 const ALL_COMPONENTS: usize = 16;
+/// Components of further pairs and of all modes are for data of at most so many rows: their number is not known
+/// beforehand, and memory is asked for as if all of them were needed, so many of a mode.
+pub(super) const MOST_ROWS_TO_GROW: u64 = 30_000;
+pub(super) const MOST_MORE: usize = 2 * PAIR_COMPONENTS + MOST_ALL * ALL_COMPONENTS;
 /// No fit takes more sweeps.
 const MOST: usize = 100;
 
@@ -213,6 +217,7 @@ impl Course {
         limits: Limits<'_>,
     ) -> Result<Option<(f64, Asked)>> {
         let (shape, order) = (&fit.posterior.shape, fit.posterior.levels.len());
+        let rows: u64 = fit.posterior.levels.iter().map(|level| level.rows as u64).sum();
         match change {
             Change::Extend(level) => {
                 let (chosen, evidence) = fit.components_that_change(validation, *level)?;
@@ -221,8 +226,8 @@ impl Course {
                 let fits = limits.ranks.is_none_or(|ranks| rank <= ranks[fit.terms.mode_order[*level]]);
                 Ok((evidence.is_enough() && fits).then_some((evidence.share, Asked::Extend(*level, chosen))))
             }
-            // More components of a mode than the user has allowed.
-            Change::Pairs | Change::All if limits.ranks.is_some() => Ok(None),
+            // More components of a mode than the user has allowed, or than memory was asked for.
+            Change::Pairs | Change::All if limits.ranks.is_some() || rows > MOST_ROWS_TO_GROW => Ok(None),
             Change::Pairs => {
                 let (mut found, mut share) = (Vec::new(), 0.0);
                 for a in 0..order {

@@ -1,5 +1,6 @@
 //! The fit on its way from sweep to sweep.
 
+use super::course::{MOST_MORE, MOST_ROWS_TO_GROW};
 use super::level::{Covariance, Level, Moments};
 use super::pass::{self, Pass, sums_width};
 use super::row::{RowRoom, start};
@@ -341,8 +342,10 @@ impl Fit {
 }
 
 /// The memory that a fit takes, for dimensions in storage order and so many components: its rows, those of a trial
-/// and of the best model, and sums of so many lanes at a time.
-pub fn bytes(dims: &[u64], rank: usize, lanes: u64) -> u64 {
+/// and of the best model, and sums of so many lanes at a time; with room for more components where their number is left to the data.
+pub fn bytes(dims: &[u64], rank: usize, lanes: u64, grows: bool) -> u64 {
+    let more = grows && dims.len() > 2 && dims.iter().sum::<u64>() <= MOST_ROWS_TO_GROW;
+    let rank = rank + if more { MOST_MORE } else { 0 };
     let k = rank as u64 + 1;
     // Means, variances, counts and features; means and biases of a model.
     let row = 2 * (12 * k + 8 + 4 * k) + 2 * 8 * (k + 1);
