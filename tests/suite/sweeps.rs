@@ -299,3 +299,24 @@ fn readings_of_three_modes_are_fitted_by_pairs_of_them() {
     let error = |of: &serde_json::Value| of["validation_mse"].as_f64().unwrap();
     assert!(error(&given) < 1.05 * error(&search), "{given} {search}");
 }
+
+#[test]
+fn data_with_nothing_in_common_end_with_a_model() {
+    let folder = folder();
+    let mut next = random(17);
+    // One row of a mode; rows of one entry each; few entries at all.
+    let mut table = |name: &str, rows: Vec<(usize, usize)>| {
+        let mut text = String::from("a,b,value\n");
+        rows.iter().for_each(|(a, b)| writeln!(text, "{a},{b},{}", next()).unwrap());
+        std::fs::write(folder.path().join(name), text).unwrap();
+    };
+    table("one.csv", (0..300).map(|b| (0, b)).collect());
+    table("diagonal.csv", (0..300).map(|n| (n, n)).collect());
+    table("few.csv", (0..12).map(|n| (n % 3, n / 3)).collect());
+    for name in ["one", "diagonal", "few"] {
+        let line = format!("complete {name}.csv -o {name} --modes a,b --value value --rank auto --seed 3");
+        let done = json(&folder, &line);
+        assert!(done["train_mse"].as_f64().unwrap().is_finite(), "{done}");
+        json(&folder, &format!("evaluate {name} --on validation"));
+    }
+}

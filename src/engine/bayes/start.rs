@@ -519,20 +519,23 @@ pub(super) fn orthonormal(rows: Vec<f64>, weights: &[f64], width: usize) -> Resu
     let total: f64 = weights.iter().sum();
     let mut rows = centred(rows, weights, width);
     let count = weights.len();
-    if count <= width {
+    if weights.iter().filter(|weight| **weight > 0.0).count() <= width {
         return Ok(standard(rows, weights, width));
     }
     let share = |row: usize| (weights[row] / total).sqrt();
     let mut random = Pcg64::seed_from_u64(1);
-    let scale = rows.iter().fold(0.0f64, |most, x| most.max(x.abs())).max(f64::MIN_POSITIVE);
+    let scale = rows.iter().fold(0.0f64, |most, x| most.max(x.abs()));
+    let noise = if scale > f64::MIN_POSITIVE.sqrt() { 1e-9 * scale } else { 1.0 };
     for (number, row) in rows.chunks_exact_mut(width).enumerate() {
         // Far below what is there, so that dependent columns become random directions.
-        row.iter_mut().for_each(|x| {
-            *x = share(number) * (*x + 1e-9 * scale * Distribution::Gaussian.draw(&mut random))
-        });
+        row.iter_mut()
+            .for_each(|x| *x = share(number) * (*x + noise * Distribution::Gaussian.draw(&mut random)));
     }
     let mut factor = Rows::from_vec(count, width, rows);
-    orthonormalize(&mut factor).map_err(|dependent| Error::request(dependent.to_string()))?;
+    if orthonormalize(&mut factor).is_err() {
+        let drawn = (0..count * width).map(|_| Distribution::Gaussian.draw(&mut random)).collect();
+        return Ok(standard(centred(drawn, weights, width), weights, width));
+    }
     let mut rows = factor.into_vec();
     for (number, row) in rows.chunks_exact_mut(width).enumerate() {
         let by = if weights[number] > 0.0 { 1.0 / share(number) } else { 0.0 };
