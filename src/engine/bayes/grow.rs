@@ -14,12 +14,12 @@ use crate::MAX_ORDER;
 use crate::error::{Error, Result};
 use crate::manifold::Distribution;
 use crate::model::Clip;
-use crate::reduce::own_lanes;
+use crate::reduce::{own_lanes, share_words};
 use crate::rows::Square;
 use crate::stream::Stream;
 use rand::SeedableRng;
 use rand_pcg::Pcg64;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// A sum must be so many standard deviations above what noise makes of it.
 const SURE: f64 = 5.0;
@@ -155,28 +155,30 @@ impl Fit {
                 }
             },
         )?;
-        let mut cells: HashMap<u64, [f64; 3]> = HashMap::new();
-        let mut all = [0.0; 2];
-        for (lane, sums) in lanes {
-            (0..2).for_each(|n| all[n] += sums[n]);
-            for (cell, sums) in lane {
-                let to = cells.entry(cell).or_default();
-                (0..3).for_each(|n| to[n] += sums[n]);
+        // Sorted, and added up in the order of lanes, so that neither maps nor processes change a bit.
+        let words = lanes.into_iter().map(|(cells, all)| {
+            let mut cells: Vec<(u64, [f64; 3])> = cells.into_iter().collect();
+            cells.sort_unstable_by_key(|(cell, _)| *cell);
+            let of_cells = cells
+                .into_iter()
+                .flat_map(|(cell, [n, sum, squares])| [cell, n.to_bits(), sum.to_bits(), squares.to_bits()]);
+            all.into_iter().map(f64::to_bits).chain(of_cells).collect()
+        });
+        let mut cells: BTreeMap<u64, [f64; 3]> = BTreeMap::new();
+        let [mut squares, mut entries] = [0.0; 2];
+        for words in share_words(validation, words.collect()) {
+            squares += f64::from_bits(words[0]);
+            entries += f64::from_bits(words[1]);
+            for [cell, rest @ ..] in words[2..].as_chunks::<4>().0 {
+                let to = cells.entry(*cell).or_default();
+                to.iter_mut().zip(rest).for_each(|(to, word)| *to += f64::from_bits(*word));
             }
         }
-        // Sums of whole processes: their cells are apart, or nearly so.
-        let mut sorted: Vec<(u64, [f64; 3])> = cells.into_iter().collect();
-        sorted.sort_unstable_by_key(|(cell, _)| *cell);
         let (mut more, mut pairs) = (0.0, 0.0);
-        for (_, [n, sum, squares]) in sorted {
+        for [n, sum, squares] in cells.into_values() {
             more += sum * sum - squares;
             pairs += n * (n - 1.0);
         }
-        let mut total = [0.0; 4];
-        validation.team().chain(&mut total, |_, to| {
-            to.iter_mut().zip([more, pairs, all[0], all[1]]).for_each(|(to, from)| *to += from);
-        });
-        let [more, pairs, squares, entries] = total;
         let noise = squares / entries.max(1.0);
         if pairs < 1.0 {
             return Ok(Evidence { sigmas: 0.0, share: 0.0 });

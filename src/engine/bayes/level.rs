@@ -47,8 +47,6 @@ pub struct Prior {
     pub ridge: f64,
     /// V^-1.
     precision: Vec<f64>,
-    /// Half the logarithm of V's determinant.
-    half_log: f64,
 }
 
 impl Prior {
@@ -63,8 +61,8 @@ impl Prior {
     /// From its parts; `None` where V is not positive definite.
     pub fn of(coefficients: Vec<f64>, covariance: Vec<f64>, ridge: f64) -> Option<Self> {
         let k = covariance.len().isqrt();
-        let (precision, half_log) = invert(&covariance, k)?;
-        Some(Prior { coefficients, covariance, ridge, precision, half_log })
+        let precision = invert(&covariance, k)?;
+        Some(Prior { coefficients, covariance, ridge, precision })
     }
 
     /// Columns of the rows.
@@ -112,11 +110,10 @@ const FLOOR: f64 = 1e-9;
 pub(super) struct Moments {
     k: usize,
     features: usize,
-    /// Rows; weight of their entries; expected squares of residuals; entropy, up to constants.
+    /// Rows; weight of their entries; expected squares of residuals.
     pub(super) rows: f64,
     pub(super) weight: f64,
     pub(super) squares: f64,
-    pub(super) entropy: f64,
     /// Squares of residuals.
     pub(super) residuals: f64,
     /// m m^T + S, packed.
@@ -141,8 +138,7 @@ impl Moments {
 
     /// All numbers, one after the other.
     fn numbers(&mut self) -> impl Iterator<Item = &mut f64> {
-        let few =
-            [&mut self.rows, &mut self.weight, &mut self.squares, &mut self.entropy, &mut self.residuals];
+        let few = [&mut self.rows, &mut self.weight, &mut self.squares, &mut self.residuals];
         few.into_iter().chain(&mut self.second).chain(&mut self.cross).chain(&mut self.inner)
     }
 
@@ -223,7 +219,7 @@ impl Moments {
                 (matrix[i * n + j], matrix[j * n + i]) = (x, x);
             }
         }
-        let (inverse, _) = invert(&matrix, n)?;
+        let inverse = invert(&matrix, n)?;
         let mut b = vec![0.0; k * n];
         for i in 0..k {
             for f in 0..n {
@@ -232,26 +228,6 @@ impl Moments {
         }
         let used = (1..n).map(|f| 1.0 - ridge * inverse[f * n + f]).sum();
         Some((b, used))
-    }
-
-    /// What the rows add to the bound, given the prior that was made from these moments: entropy, less what
-    /// they are away from the prior; up to constants.
-    pub(super) fn bound(&self, prior: &Prior) -> f64 {
-        let (k, n) = (self.k, self.features);
-        let b = &prior.coefficients;
-        let mut away = 0.0;
-        for i in 0..k {
-            for j in 0..k {
-                let mut v = self.second[start(i.max(j)) + i.min(j)];
-                v -= 2.0 * dot(&b[i * n..][..n], &self.cross[j * n..][..n]);
-                for f in 0..n {
-                    let inner = |g: usize| self.inner[start(f.max(g)) + f.min(g)];
-                    v += b[i * n + f] * (0..n).map(|g| inner(g) * b[j * n + g]).sum::<f64>();
-                }
-                away += prior.precision[i * k + j] * v;
-            }
-        }
-        self.entropy - self.rows * prior.half_log - 0.5 * away
     }
 
     /// The bits, as they travel between processes.

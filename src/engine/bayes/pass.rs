@@ -299,7 +299,6 @@ impl<'a> Worker<'a> {
         }
         let found = &mut self.found;
         found.moments.add_row(&room.mean, &self.features, Covariance::Whole(&room.covariance));
-        found.moments.entropy -= room.half_log;
         let (mut residuals, mut uncertain) = (-2.0 * dot(&room.mean, &self.right), 0.0);
         for i in 0..k {
             let (row, s) = (&self.square[i * padded..][..=i], &room.covariance[i * k..][..=i]);

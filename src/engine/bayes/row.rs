@@ -14,27 +14,18 @@ pub(super) struct RowRoom {
     pub(super) covariance: Vec<f64>,
     /// The right side, then the mean.
     pub(super) mean: Vec<f64>,
-    /// Half the logarithm of the precision's determinant.
-    pub(super) half_log: f64,
 }
 
 impl RowRoom {
     pub(super) fn new(k: usize) -> Self {
         let square = vec![0.0; k * k];
-        RowRoom {
-            factor: square.clone(),
-            inverse: square.clone(),
-            covariance: square,
-            mean: vec![0.0; k],
-            half_log: 0.0,
-        }
+        RowRoom { factor: square.clone(), inverse: square.clone(), covariance: square, mean: vec![0.0; k] }
     }
 
     /// Factors the precision. `false` where it is not positive definite, or no number.
     #[inline(always)]
     fn factorise(&mut self) -> bool {
         let k = self.mean.len();
-        self.half_log = 0.0;
         for i in 0..k {
             let (before, rest) = self.factor.split_at_mut(i * k);
             let row = &mut rest[..k];
@@ -48,7 +39,6 @@ impl RowRoom {
                 return false;
             }
             row[i] = left.sqrt();
-            self.half_log += 0.5 * left.ln();
         }
         true
     }
@@ -153,11 +143,11 @@ pub(super) fn axpy(a: f64, x: &[f64], to: &mut [f64]) {
     to.iter_mut().zip(x).for_each(|(to, x)| *to += a * x);
 }
 
-/// The inverse of a symmetric positive definite matrix, and half the logarithm of its determinant.
-pub(super) fn invert(matrix: &[f64], k: usize) -> Option<(Vec<f64>, f64)> {
+/// The inverse of a symmetric positive definite matrix.
+pub(super) fn invert(matrix: &[f64], k: usize) -> Option<Vec<f64>> {
     let mut room = RowRoom::new(k);
     room.factor.copy_from_slice(matrix);
-    room.solve().then_some((room.covariance, room.half_log))
+    room.solve().then_some(room.covariance)
 }
 
 /// Where the numbers of row i begin in a packed triangle.

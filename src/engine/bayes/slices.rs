@@ -7,7 +7,7 @@
 use crate::MAX_ORDER;
 use crate::error::{Error, Result};
 use crate::kernel::BlockView;
-use crate::reduce::own_lanes;
+use crate::reduce::{own_lanes, share_words};
 use crate::stream::{Lane, Stream};
 use std::ops::Range;
 
@@ -94,21 +94,7 @@ impl Slices {
     pub fn new(stream: &Stream, per_weight: f64, order: usize) -> Result<Self> {
         let mut slices = Slices { per_weight, tails: Vec::new() };
         let all = stream.all_lanes();
-        let mut words = vec![Vec::new(); all.len()];
-        let first = stream.team().lanes_of(stream.team().process(), all.len()).start;
-        let heads = own_lanes(stream, |lane| slices.head(stream, lane))?;
-        for (position, head) in heads.into_iter().enumerate() {
-            words[first + position] = head;
-        }
-        let team = stream.team();
-        if !team.is_alone() {
-            let mut lengths: Vec<u64> = words.iter().map(|words| words.len() as u64).collect();
-            team.combine(&mut lengths, crate::team::Combine::Or);
-            for (words, &length) in words.iter_mut().zip(&lengths) {
-                words.resize(length as usize, 0);
-                team.combine(words, crate::team::Combine::Or);
-            }
-        }
+        let words = share_words(stream, own_lanes(stream, |lane| slices.head(stream, lane))?);
         slices.tails = vec![None; all.len()];
         for (lane, words) in words.iter().enumerate().filter(|(_, words)| !words.is_empty()) {
             // The first of the lanes that have the slice.
@@ -149,6 +135,9 @@ impl Slices {
             if ended {
                 break;
             }
+            if words.len() > MOST * MAX_ORDER {
+                return Err(too_many());
+            }
         }
         Ok(words)
     }
@@ -188,7 +177,7 @@ impl Slices {
         let at = |part: usize| lane.blocks.start + (2 * count * part + parts) / (2 * parts);
         let (from, to) =
             if parts == 1 { (lane.blocks.start, lane.blocks.end) } else { (at(part), at(part + 1)) };
-        let mut too_many = false;
+        let mut overflows = false;
         self.blocks(stream, lane, from..to, |indices, value, weight| {
             if Some(indices[0]) == skipped {
                 return;
@@ -201,17 +190,13 @@ impl Slices {
                 pending.slice = Some(indices[0]);
             }
             if pending.entries.len() == MOST {
-                too_many = true;
+                overflows = true;
                 return;
             }
             pending.entries.push(indices, value, weight);
         })?;
-        if too_many {
-            let what = format!(
-                "one index of the first mode on disk has more than {MOST} entries, which sweeps over rows would \
-                 keep in memory: give `grow`"
-            );
-            return Err(Error::request(what));
+        if overflows {
+            return Err(too_many());
         }
         if part + 1 == parts {
             if let Some(slice) = pending.slice.take() {
@@ -224,4 +209,12 @@ impl Slices {
         }
         Ok(())
     }
+}
+
+fn too_many() -> Error {
+    let what = format!(
+        "one index of the first mode on disk has more than {MOST} entries, which sweeps over rows would keep in \
+         memory: give `grow`"
+    );
+    Error::request(what)
 }

@@ -65,10 +65,6 @@ pub struct Posterior {
     pub sweep: usize,
     /// The sums of the second mode, while they are carried from sweep to sweep.
     pub sums: Vec<f64>,
-    /// What rows of every level add to the bound.
-    pub bounds: Vec<f64>,
-    /// The bound on the logarithm of the evidence, up to constants.
-    pub bound: f64,
     /// The mean squared distance of (latent) train values from the model, in the newest pass.
     pub residuals: f64,
 }
@@ -124,17 +120,8 @@ impl Fit {
         let features = (rank + 1).min(most);
         let (levels, passes) = begin::levels(source, look, &shape, pair, features, standard, seed)?;
         let terms = Terms { mode_order, mean, spread, thresholds, range, pair };
-        let order = levels.len();
-        let posterior = Posterior {
-            shape,
-            levels,
-            noise: FIRST_NOISE,
-            sweep: 0,
-            sums: Vec::new(),
-            bounds: vec![0.0; order],
-            bound: f64::NEG_INFINITY,
-            residuals: 0.0,
-        };
+        let posterior =
+            Posterior { shape, levels, noise: FIRST_NOISE, sweep: 0, sums: Vec::new(), residuals: 0.0 };
         Ok((Fit { terms, posterior }, looks + probes + passes))
     }
 
@@ -257,12 +244,10 @@ impl Fit {
         let (passed, new) = pass::run(&pass, (data.train, data.slices), pending, part)?;
         let learn = *sweep >= RIDGE_FROM;
         let prior = passed.moments.prior(&levels[0].prior, learn).ok_or_else(broken)?;
-        let bound = passed.moments.bound(&prior);
         let team = data.train.team();
         let posterior = &mut self.posterior;
         new.put(team, &mut posterior.levels[0]);
         posterior.levels[0].prior = prior;
-        posterior.bounds[0] = bound;
         posterior.set_noise(&passed.moments)?;
         Ok((passed.sums, passed.moments.weight))
     }
@@ -305,7 +290,6 @@ impl Fit {
                     mean.copy_from_slice(&room.mean);
                     variance.iter_mut().zip(&s).for_each(|(to, s)| *to = *s as f32);
                     found.add_row(mean, &f, Covariance::Diagonal(&s));
-                    found.entropy += s.iter().map(|s| 0.5 * s.ln()).sum::<f64>();
                 }
                 Some(found)
             })
@@ -316,7 +300,6 @@ impl Fit {
         }
         if whole {
             let new = total.prior(prior, learn).ok_or_else(broken)?;
-            self.posterior.bounds[target] = total.bound(&new);
             *prior = new;
         }
         Ok(())
@@ -370,12 +353,11 @@ pub fn per_weight(manifest: &Manifest, train: &Stream) -> f64 {
 }
 
 impl Posterior {
-    /// The noise that makes the residuals most likely, and the bound with it.
+    /// The noise that makes the residuals most likely.
     fn set_noise(&mut self, moments: &Moments) -> Result<()> {
         if moments.weight > 0.0 {
             self.noise = (moments.squares / moments.weight).max(1e-20);
             self.residuals = moments.residuals / moments.weight;
-            self.bound = -0.5 * moments.weight * (self.noise.ln() + 1.0) + self.bounds.iter().sum::<f64>();
         }
         if self.noise.is_finite() { Ok(()) } else { Err(broken()) }
     }

@@ -23,8 +23,6 @@ struct PosteriorAbout {
     sweep: usize,
     /// How many numbers of sums are carried to the next sweep.
     sums: usize,
-    bounds: Vec<f64>,
-    bound: Option<f64>,
     residuals: f64,
     levels: Vec<LevelAbout>,
 }
@@ -68,9 +66,6 @@ fn write_posterior(writer: &mut ContainerWriter<'_>, prefix: &str, posterior: &P
         noise: posterior.noise,
         sweep: posterior.sweep,
         sums: posterior.sums.len(),
-        bounds: posterior.bounds.clone(),
-        // JSON has no infinity.
-        bound: posterior.bound.is_finite().then_some(posterior.bound),
         residuals: posterior.residuals,
         levels,
     }
@@ -105,7 +100,7 @@ fn read_posterior(
     dims: &[usize],
 ) -> Result<Posterior> {
     let fits = about.shape.check(dims.len()).is_ok();
-    if !fits || about.levels.len() != dims.len() || about.bounds.len() != dims.len() {
+    if !fits || about.levels.len() != dims.len() {
         return Err(flaw(arrays));
     }
     let singles = |numbers: Vec<f64>| numbers.into_iter().map(|x| x as f32).collect::<Vec<f32>>();
@@ -131,8 +126,6 @@ fn read_posterior(
         noise: about.noise,
         sweep: about.sweep,
         sums: arrays.array(&format!("{prefix}sums"), about.sums)?,
-        bounds: about.bounds.clone(),
-        bound: about.bound.unwrap_or(f64::NEG_INFINITY),
         residuals: about.residuals,
     })
 }

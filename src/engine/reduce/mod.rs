@@ -66,6 +66,25 @@ pub fn map_lanes<T: Travels + Clone>(
     Ok(words.chunks_exact(width).map(read).collect())
 }
 
+/// The words of every lane, in order, whichever process went through it and however many there are.
+pub fn share_words(stream: &Stream, own: Vec<Vec<u64>>) -> Vec<Vec<u64>> {
+    let team = stream.team();
+    if team.is_alone() {
+        return own;
+    }
+    let lanes = stream.all_lanes().len();
+    let first = team.lanes_of(team.process(), lanes).start;
+    let mut words = vec![Vec::new(); lanes];
+    own.into_iter().enumerate().for_each(|(position, own)| words[first + position] = own);
+    let mut lengths: Vec<u64> = words.iter().map(|words| words.len() as u64).collect();
+    team.combine(&mut lengths, Combine::Or);
+    for (words, &length) in words.iter_mut().zip(&lengths) {
+        words.resize(length as usize, 0);
+        team.combine(words, Combine::Or);
+    }
+    words
+}
+
 impl Travels for f64 {
     fn words(&self) -> Vec<u64> {
         vec![self.to_bits()]
