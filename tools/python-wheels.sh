@@ -26,6 +26,6 @@ for target in "${targets[@]}"; do
         *) echo "$target: only linux-gnu and linux-musl are built here" >&2; exit 1 ;;
     esac
     maturin build --release --manifest-path python/Cargo.toml --target "$target" --zig \
-        --compatibility "$compatible" --out target/wheels
+        --compatibility "$compatible" --features stores --out target/wheels
 done
 ls -l target/wheels

@@ -8,6 +8,7 @@ use super::{Context, Ranks, parse_list};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tenfill_engine::error::{Error, IoContext, Result};
+use tenfill_engine::fetch::{fetch, is_dataset};
 use tenfill_engine::kernel::Precision;
 use tenfill_engine::recipe::{BiasChoice, auto_rank};
 use tenfill_engine::run::{Config, Every, Init, Limits, RunDirectory, check_rank, complete};
@@ -31,6 +32,7 @@ Examples:
   tenfill complete tensor.tenfill --rank 5 -o run --max-iterations 500 --tolerance 1e-20 --patience 0
   tenfill complete ratings.tenfill --rank 4,4,4 -o better --init run
   tenfill complete tensor.tenfill --rank 5 -o other --algorithm geomcg
+  tenfill complete s3://bucket/ratings.tenfill --cache data -o run --rank auto
   mpirun -np 4 tenfill complete ratings.tenfill --rank 10 -o run --threads 8 --lanes 32")]
 pub(super) struct Arguments {
     /// The dataset, or a file that `convert` can read
@@ -73,6 +75,9 @@ pub(super) struct Arguments {
     recipe: RecipeArguments,
     #[command(flatten)]
     limits: LimitArguments,
+    /// Where a dataset in an object store (s3://bucket/name.tenfill) is kept on this machine
+    #[arg(long, value_name = "DIR")]
+    cache: Option<PathBuf>,
     /// Replace the run if it exists
     #[arg(long)]
     force: bool,
@@ -132,9 +137,13 @@ enum PrecisionArgument {
     F64,
 }
 
-pub(super) fn run(arguments: Arguments, context: &Context) -> Result<ExitCode> {
+pub(super) fn run(mut arguments: Arguments, context: &Context) -> Result<ExitCode> {
     let usage = Usage::start();
     let (limits, team) = (arguments.limits.limits(context), context.team);
+    let here = team.told_by_first(|| fetched(&arguments, context))?;
+    if !here.is_empty() {
+        arguments.input = PathBuf::from(here);
+    }
     let directory = &arguments.output;
     let is_dataset = team.told_by_first(|| {
         arguments.tolerance.check()?;
@@ -153,6 +162,20 @@ pub(super) fn run(arguments: Arguments, context: &Context) -> Result<ExitCode> {
     let (dataset, config) = prepare(&arguments, &run, is_dataset, context)?;
     let outcome = complete(&run, &dataset, &config, &limits, &context.control, &*context.observe)?;
     report(&outcome, directory, &usage, context)
+}
+
+/// Where a dataset of a store is on this machine; nothing where the input is no such dataset.
+fn fetched(arguments: &Arguments, context: &Context) -> Result<String> {
+    if !is_dataset(&arguments.input, &context.control)? {
+        return Ok(String::new());
+    }
+    let Some(cache) = &arguments.cache else {
+        let what = "a dataset in a store is kept on this machine: say where with --cache DIR";
+        return Err(Error::input(&arguments.input, what));
+    };
+    let place = fetch(&RealDisk, &arguments.input, cache, &context.control)?;
+    let what = "a cache needs a path that is UTF-8";
+    place.to_str().map(String::from).ok_or_else(|| Error::input(&place, what))
 }
 
 /// The run to make, apart from all that is read for it.

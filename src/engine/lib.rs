@@ -17,12 +17,14 @@
 //! | [`error`] | what does a user read when something goes wrong? |
 //! | [`storage`] | how is a file written so that it is whole or absent, and provably ours? |
 //! | [`budget`], [`control`] | who may take how much memory? progress out, Ctrl-C in |
+//! | [`remote`] | what lies in an object store? |
 //! | [`team`] | which processes work on a run together, and what do they agree on? |
 //! | [`rows`] | what is a factor, also where processes divide its rows? |
 //! | [`ingest`] | what does a line of the file say? |
 //! | [`sort`] | in which order do the rows come? |
 //! | [`shard`] | how do entries lie on disk? |
 //! | [`convert`] | which entry, which split, which duplicate? Joins the last three |
+//! | [`fetch`] | how does a dataset come from a store? |
 //! | [`table`] | how do questions come in and answers go out, row by row? |
 //! | [`stream`] | how do a shard's bytes get into memory? |
 //! | [`kernel`] | what does a block of entries add to a sum? A crate of its own |
@@ -47,6 +49,7 @@ pub mod control;
 pub mod convert;
 pub mod distribute;
 pub mod error;
+pub mod fetch;
 pub mod ingest;
 pub mod manifold;
 pub mod message;
@@ -54,6 +57,7 @@ pub mod model;
 pub mod objective;
 pub mod recipe;
 pub mod reduce;
+pub mod remote;
 pub mod report;
 pub mod rows;
 pub mod run;

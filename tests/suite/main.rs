@@ -20,6 +20,8 @@ mod rows_fit;
 mod safety;
 mod splits;
 mod stochastic;
+#[cfg(feature = "stores")]
+mod stores;
 mod sweeps;
 mod team;
 mod traces;

@@ -132,7 +132,7 @@ pub fn predict_file(
     let disk = RealDisk;
     let mut writer = TableWriter::create(&disk, output.as_ref(), Arc::clone(predictor.schema()))?;
     let mut answered = Answered::default();
-    control.progress().stage("predict", Unit::Bytes, crate::ingest::reader::input_bytes(queries));
+    control.progress().stage("predict", Unit::Bytes, crate::ingest::reader::input_bytes(queries, control));
     while let Some(batch) = table.next_batch()? {
         control.check()?;
         writer.write(&predictor.answer(&batch, &mut answered)?)?;

@@ -27,6 +27,7 @@ use crate::control::{Control, Unit};
 use crate::error::{Error, Result};
 use crate::ingest::source::{display_name, is_stdin};
 use crate::ingest::{self, Batches, ReadOptions, STREAM, reader};
+use crate::remote;
 use crate::shard::{DatasetKind, Split};
 use crate::storage::{Disk, Output, RealDisk, Staging};
 use std::path::{Path, PathBuf};
@@ -48,8 +49,8 @@ impl Origin {
         }
     }
 
-    fn bytes(&self) -> u64 {
-        if let Origin::File(path) = self { reader::input_bytes(path) } else { 0 }
+    fn bytes(&self, control: &Control) -> u64 {
+        if let Origin::File(path) = self { reader::input_bytes(path, control) } else { 0 }
     }
 }
 
@@ -73,18 +74,35 @@ pub fn convert_batches(
 }
 
 /// All inputs in the order in which they are read, each with its split where they are given by it.
-fn all_rows(options: &ConvertOptions, batches: Vec<(Split, Batches)>) -> Vec<(Origin, Option<Split>)> {
+fn all_rows(
+    options: &ConvertOptions,
+    batches: Vec<(Split, Batches)>,
+    control: &Control,
+) -> Result<Vec<(Origin, Option<Split>)>> {
     let own = [&options.inputs, &options.validation, &options.test];
     let mut rows: [Vec<Origin>; 3] = Default::default();
     batches.into_iter().for_each(|(split, batches)| rows[split as usize].push(Origin::Batches(batches)));
     for (rows, files) in rows.iter_mut().zip(own) {
-        rows.extend(files.iter().cloned().map(Origin::File));
+        for file in files {
+            rows.extend(expanded(file, control)?.into_iter().map(Origin::File));
+        }
     }
     let parts = rows[1..].iter().any(|rows| !rows.is_empty());
     let splits = rows.into_iter().zip(Split::ALL);
-    splits
+    Ok(splits
         .flat_map(|(rows, split)| rows.into_iter().map(move |rows| (rows, parts.then_some(split))))
-        .collect()
+        .collect())
+}
+
+/// The files that an address with a pattern, or of a folder in a store, stands for. Parts of Parquet stay together:
+/// the names of their folders are columns of one table.
+fn expanded(file: &Path, control: &Control) -> Result<Vec<PathBuf>> {
+    if !remote::is_pattern(file) && !remote::is_folder(file) {
+        return Ok(vec![file.into()]);
+    }
+    let found = remote::list(file, control)?;
+    let Some(first) = found.first() else { return Err(Error::input(file, "no object has such a name")) };
+    if ingest::parquet::is_parquet(first, control)? { Ok(vec![file.into()]) } else { Ok(found) }
 }
 
 fn convert_all(
@@ -105,13 +123,13 @@ fn convert_all(
     read.scratch.clone_from(&scratch);
     let pipeline = budget.reserve((threads * read.chunk * 24) as u64 + (4 << 20), "reading")?;
 
-    let all = all_rows(options, batches);
-    let total: u64 = all.iter().map(|(rows, _)| rows.bytes()).sum();
+    let all = all_rows(options, batches, control)?;
+    let total: u64 = all.iter().map(|(rows, _)| rows.bytes(control)).sum();
     control.progress().stage("read", Unit::Bytes, total);
     let mut gather: Option<Gather> = None;
     let mut before = 0;
     for (rows, part) in all {
-        let (name, bytes) = (rows.name(), rows.bytes());
+        let (name, bytes) = (rows.name(), rows.bytes(control));
         let input = match rows {
             Origin::File(path) => ingest::open(&path, &read, control)?,
             Origin::Batches(batches) => ingest::open_batches(batches, &read)?,

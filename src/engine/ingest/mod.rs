@@ -2,7 +2,7 @@
 //!
 //! The way of a row: [`source`] opens the file (plain, gzip, zstd, standard input), [`dialect`]
 //! finds how its fields are separated, [`columns`] which of them are modes and which the value,
-//! [`text`], [`parquet`] and [`batches`] turn them into a [`RowBatch`], and [`dictionary`] gives ids numbers.
+//! [`text`], [`parquet`] (with [`parts`]) and [`batches`] turn them into a [`RowBatch`], and [`dictionary`] gives ids numbers.
 
 pub mod arrow;
 mod arrow_rows;
@@ -13,6 +13,7 @@ pub mod dictionary;
 pub mod label;
 pub mod number;
 pub mod parquet;
+pub mod parts;
 pub mod reader;
 pub mod rows;
 pub mod sketch;

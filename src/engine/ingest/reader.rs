@@ -4,11 +4,13 @@ use super::batches::{Batches, STREAM, Stream};
 use super::columns::{ColumnRequest, Columns, FilePlan};
 use super::dialect::{self, Delimiter, DialectRequest};
 use super::parquet;
+use super::parts::{self, Part};
 use super::rows::RowBatch;
 use super::source::{self, BytesRead, Source, display_name, is_stdin, plain_name};
 use super::text::{Chunks, LONGEST_LINE, Parser};
 use crate::control::Control;
 use crate::error::{Error, Result};
+use crate::remote;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{Cursor, Read};
@@ -65,7 +67,7 @@ pub struct Input {
 
 enum Kind {
     /// Parts, and an unpacked copy where the file itself cannot be read in any order.
-    Parquet(Vec<(PathBuf, Option<File>)>),
+    Parquet(Vec<(Part, Option<File>)>),
     Batches(Stream),
     Text {
         stream: Box<dyn Read + Send>,
@@ -84,13 +86,18 @@ impl Input {
     }
 }
 
-/// How many bytes an input has on disk; 0 for standard input.
-pub fn input_bytes(path: &Path) -> u64 {
+/// How many bytes an input has, as it lies on disk or in a store; 0 where that is not known.
+pub fn input_bytes(path: &Path, control: &Control) -> u64 {
     if is_stdin(path) {
         return 0;
     }
-    if path.is_dir() {
-        return parquet::parts(path).map_or(0, |parts| parts.iter().map(|part| input_bytes(part)).sum());
+    let folder = path.is_dir() || remote::is_folder(path) || remote::is_pattern(path);
+    if folder {
+        let parts = parts::find(path, control).ok().flatten().unwrap_or_default();
+        return parts.iter().map(|part| input_bytes(&part.path, control)).sum();
+    }
+    if remote::is_remote(path) {
+        return remote::size(path, control).unwrap_or(0);
     }
     std::fs::metadata(path).map_or(0, |data| data.len())
 }
@@ -112,15 +119,15 @@ pub fn open_source(source: &Source, options: &ReadOptions, control: &Control) ->
     let path = source.path();
     let name = display_name(path);
     let settle = |columns: &Columns| columns.plan(&options.columns).map_err(|what| Error::input(&name, what));
-    if options.format != Some(Format::Text)
-        && source.is_named()
-        && (path.is_dir() || parquet::is_parquet(path))
-    {
-        let parts = if path.is_dir() { parquet::parts(path)? } else { vec![path.to_path_buf()] };
-        let columns = parquet::columns(&parts[0], None)?;
+    let parts = match options.format != Some(Format::Text) && source.is_named() {
+        true => parts::find(path, control)?,
+        false => None,
+    };
+    if let Some(parts) = parts {
+        let columns = parquet::columns(&parts[0], None, control)?;
         for part in &parts[1..] {
-            if parquet::columns(part, None)?.names != columns.names {
-                return Err(Error::input(part, "this part has other columns than the first one"));
+            if parquet::columns(part, None, control)?.names != columns.names {
+                return Err(Error::input(&part.path, "this part has other columns than the first one"));
             }
         }
         let parts = parts.into_iter().map(|part| (part, None)).collect();
@@ -138,11 +145,12 @@ pub fn open_source(source: &Source, options: &ReadOptions, control: &Control) ->
     if begun.starts_with(parquet::MAGIC) {
         // Compressed as a whole, or from standard input: Parquet is read from its end, so unpack it.
         let file = source::spool(Cursor::new(begun).chain(stream), path, &options.scratch)?;
-        let columns = parquet::columns(&name, Some(&file))?;
+        let part = Part::from(name.clone());
+        let columns = parquet::columns(&part, Some(&file), control)?;
         return Ok(Input {
             path: path.into(),
             plan: settle(&columns)?,
-            kind: Kind::Parquet(vec![(name, Some(file))]),
+            kind: Kind::Parquet(vec![(part, Some(file))]),
         });
     }
     if options.format == Some(Format::Parquet) {
@@ -217,15 +225,16 @@ pub fn read_rows(
     match input.kind {
         Kind::Parquet(parts) => {
             let mut before = 0;
-            for (path, unpacked) in parts {
-                let mut reader = parquet::Parts::open(&path, unpacked.as_ref(), &input.plan)?;
+            for (part, unpacked) in parts {
+                let path = &part.path;
+                let mut reader = parquet::PartRows::open(&part, unpacked.as_ref(), &input.plan, control)?;
                 while let Some(mut batch) = reader.next_rows()? {
                     control.check()?;
                     batch.input_bytes = before;
-                    batch.file.clone_from(&path);
+                    batch.file.clone_from(path);
                     each(batch)?;
                 }
-                before += input_bytes(&path);
+                before += input_bytes(path, control);
             }
             Ok(())
         }

@@ -1,7 +1,8 @@
-//! Opens an input: a file or standard input, plain or compressed.
+//! Opens an input: a file, standard input or an object in a store, plain or compressed.
 
 use crate::control::Control;
 use crate::error::{Error, IoContext, Result};
+use crate::remote;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufReader, Read, Seek, Write};
@@ -111,6 +112,9 @@ fn raw(path: &Path, control: &Control) -> Result<Box<dyn Read + Send>> {
     if is_stdin(path) {
         return Ok(Box::new(Patient { inner: io::stdin(), control }));
     }
+    if remote::is_remote(path) {
+        return remote::reader(path, &control);
+    }
     if path.is_dir() {
         return Err(Error::input(path, "this is a directory, not a file"));
     }
@@ -158,7 +162,10 @@ pub fn open(source: &Source, read: BytesRead, control: &Control) -> Result<Box<d
     let inner = source.read(control)?;
     let mut counted = Counting { inner, read };
     let mut magic = Vec::with_capacity(MAGIC_BYTES);
-    (&mut counted).take(MAGIC_BYTES as u64).read_to_end(&mut magic).context("read", display_name(path))?;
+    (&mut counted)
+        .take(MAGIC_BYTES as u64)
+        .read_to_end(&mut magic)
+        .map_err(|error| read_error(path, error))?;
     if let Some((_, what)) = FOREIGN.iter().find(|(begin, _)| magic.starts_with(begin)) {
         return Err(Error::input(display_name(path), *what));
     }
@@ -178,8 +185,9 @@ pub fn open(source: &Source, read: BytesRead, control: &Control) -> Result<Box<d
 /// An error met while reading: half a download says so.
 pub fn read_error(path: &Path, error: io::Error) -> Error {
     let name = display_name(path);
+    // Ours are a request to stop, and what a store says.
     if error.get_ref().is_some_and(|inner| inner.is::<Error>()) {
-        return Error::Interrupted; // the only error of ours that reading meets
+        return Err::<(), _>(error).context("read", name).expect_err("it is an error");
     }
     match error.kind() {
         io::ErrorKind::UnexpectedEof => {

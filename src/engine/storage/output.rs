@@ -35,6 +35,10 @@ impl Output {
 
     /// Refuses an output that is, holds or lies inside one of the inputs, through whatever links.
     pub fn check_inputs(&self) -> Result<()> {
+        if self.inputs.contains(&self.path) {
+            let path = self.path.display();
+            return Err(Error::request(format!("{path} is an input: give the output another name")));
+        }
         let output = Identity::behind(&self.path);
         let above = folders_above(&self.path);
         for input in &self.inputs {

@@ -1,30 +1,35 @@
 //! The rows of Parquet files with all their columns.
 
+use crate::control::Control;
 use crate::error::{Error, Result};
-use crate::ingest::parquet::{builder, intact};
+use crate::ingest::parquet::PartReader;
+use crate::ingest::parts::Part;
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
-use parquet::arrow::arrow_reader::ParquetRecordBatchReader;
 use std::fs::File;
-use std::path::PathBuf;
 
 /// One file, or several of the same columns one after the other.
 pub(super) struct Parts {
-    parts: std::vec::IntoIter<PathBuf>,
-    now: (PathBuf, ParquetRecordBatchReader),
+    parts: std::vec::IntoIter<Part>,
+    now: PartReader,
     schema: SchemaRef,
     batch: usize,
+    control: Control,
 }
 
 impl Parts {
     /// Opens the first part; `unpacked` is read in its place where it is given.
-    pub(super) fn open(parts: Vec<PathBuf>, unpacked: Option<File>, batch: usize) -> Result<Self> {
+    pub(super) fn open(
+        parts: Vec<Part>,
+        unpacked: Option<File>,
+        batch: usize,
+        control: &Control,
+    ) -> Result<Self> {
         let mut parts = parts.into_iter();
-        let path = parts.next().ok_or_else(|| Error::request("there is no input file"))?;
-        let opened = builder(&path, unpacked.as_ref())?;
-        let schema = opened.schema().clone();
-        let reader = intact(&path, || opened.with_batch_size(batch).build())?;
-        Ok(Parts { parts, now: (path, reader), schema, batch })
+        let first = parts.next().ok_or_else(|| Error::request("there is no input file"))?;
+        let now = PartReader::open(&first, unpacked.as_ref(), None, batch, control)?;
+        let schema = SchemaRef::clone(now.schema());
+        Ok(Parts { parts, now, schema, batch, control: control.clone() })
     }
 
     pub(super) fn schema(&self) -> SchemaRef {
@@ -34,17 +39,14 @@ impl Parts {
     /// The next rows; `None` at the end.
     pub(super) fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
         loop {
-            let (path, reader) = &mut self.now;
-            if let Some(batch) = intact(path, || reader.next().transpose())? {
+            if let Some(batch) = self.now.next_batch()? {
                 return Ok(Some(batch));
             }
-            let Some(path) = self.parts.next() else { return Ok(None) };
-            let opened = builder(&path, None)?;
-            if opened.schema().fields() != self.schema.fields() {
-                return Err(Error::input(path, "this part has other columns than the first one"));
+            let Some(part) = self.parts.next() else { return Ok(None) };
+            self.now = PartReader::open(&part, None, None, self.batch, &self.control)?;
+            if self.now.schema().fields() != self.schema.fields() {
+                return Err(Error::input(part.path, "this part has other columns than the first one"));
             }
-            let reader = intact(&path, || opened.with_batch_size(self.batch).build())?;
-            self.now = (path, reader);
         }
     }
 }

@@ -5,8 +5,8 @@ use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::ingest::columns::is_column_number;
 use crate::ingest::dialect::{self, Delimiter, DialectRequest};
-use crate::ingest::parquet;
-use crate::ingest::source::{self, BytesRead, display_name, is_stdin};
+use crate::ingest::source::{self, BytesRead, display_name};
+use crate::ingest::{parquet, parts};
 use arrow_array::builder::StringBuilder;
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
@@ -74,9 +74,8 @@ impl Table {
     pub fn open(path: &Path, names: &[String], request: DialectRequest, control: &Control) -> Result<Self> {
         let name = display_name(path);
         let read = BytesRead::default();
-        if !is_stdin(path) && (path.is_dir() || parquet::is_parquet(path)) {
-            let parts = if path.is_dir() { parquet::parts(path)? } else { vec![path.to_path_buf()] };
-            let reader = Parts::open(parts, None, BATCH_ROWS)?;
+        if let Some(parts) = parts::find(path, control)? {
+            let reader = Parts::open(parts, None, BATCH_ROWS, control)?;
             let schema = reader.schema();
             let source = Source::Parquet { reader, row: 0 };
             return Ok(Table { path: name, schema, header: true, read, source });
@@ -89,7 +88,7 @@ impl Table {
             .map_err(|error| source::read_error(path, error))?;
         if begun.starts_with(parquet::MAGIC) {
             let file = source::spool(Cursor::new(begun).chain(stream), path, &std::env::temp_dir())?;
-            let reader = Parts::open(vec![name.clone()], Some(file), BATCH_ROWS)?;
+            let reader = Parts::open(vec![name.clone().into()], Some(file), BATCH_ROWS, control)?;
             let schema = reader.schema();
             let source = Source::Parquet { reader, row: 0 };
             return Ok(Table { path: name, schema, header: true, read, source });

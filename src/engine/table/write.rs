@@ -1,8 +1,10 @@
 //! Writes a table in batches: CSV, TSV or Parquet by the ending of the name, CSV to standard output.
 
 use super::cells::Cells;
+use crate::control::Control;
 use crate::error::{Error, IoContext, Result};
 use crate::message::printable;
+use crate::remote::{Upload, is_remote};
 use crate::storage::{AtomicFile, Disk, Output as Place};
 use arrow_array::{Array, RecordBatch};
 use arrow_schema::{DataType, SchemaRef};
@@ -42,10 +44,50 @@ impl Kind {
 /// Rows per group of a Parquet file: what the writer holds before it writes.
 const GROUP_ROWS: usize = 1 << 17;
 
+/// A file, or an object in a store: either is there when it is complete, and not before.
+enum Target<'d> {
+    File(AtomicFile<'d>),
+    Object(Box<Upload>),
+}
+
+impl<'d> Target<'d> {
+    fn create(disk: &'d dyn Disk, place: &Place) -> Result<Self> {
+        if !is_remote(&place.path) {
+            return AtomicFile::output(disk, place).map(Target::File);
+        }
+        place.check_inputs()?;
+        Upload::create(&place.path, place.force, &Control::default())
+            .map(|upload| Target::Object(Box::new(upload)))
+    }
+
+    fn commit(self) -> Result<()> {
+        match self {
+            Target::File(file) => file.commit(),
+            Target::Object(upload) => upload.finish(),
+        }
+    }
+}
+
+impl Write for Target<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Target::File(file) => file.write(bytes),
+            Target::Object(upload) => upload.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Target::File(file) => file.flush(),
+            Target::Object(upload) => upload.flush(),
+        }
+    }
+}
+
 enum Sink<'d> {
-    Plain(AtomicFile<'d>),
-    Gzip(Box<GzEncoder<AtomicFile<'d>>>),
-    Zstd(Box<zstd::stream::write::Encoder<'static, AtomicFile<'d>>>),
+    Plain(Target<'d>),
+    Gzip(Box<GzEncoder<Target<'d>>>),
+    Zstd(Box<zstd::stream::write::Encoder<'static, Target<'d>>>),
     Stdout(io::BufWriter<io::Stdout>),
 }
 
@@ -94,7 +136,7 @@ impl<'d> TableWriter<'d> {
         };
         let path = place.path.as_path();
         let kind = Kind::of(path)?;
-        let file = AtomicFile::output(disk, place)?;
+        let file = Target::create(disk, place)?;
         let ending = path.extension().map(|ending| ending.to_string_lossy().to_lowercase());
         match kind {
             Kind::Text(delimiter) => {
@@ -125,6 +167,11 @@ impl<'d> TableWriter<'d> {
     /// Whether a table can be written there, before anything else is done.
     pub fn check(place: Option<&Place>) -> Result<()> {
         match place.filter(|place| place.path != Path::new("-")) {
+            Some(place) if is_remote(&place.path) => {
+                Kind::of(&place.path)?;
+                place.check_inputs()?;
+                Upload::create(&place.path, place.force, &Control::default()).map(drop)
+            }
             Some(place) => Kind::of(&place.path).and_then(|_| AtomicFile::check(place)),
             None => Ok(()),
         }

@@ -1,0 +1,73 @@
+//! Without stores: an address is an error that says what to do.
+
+use crate::control::Control;
+use crate::error::{Error, Result};
+use bytes::Bytes;
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+fn missing<T>(path: &Path) -> Result<T> {
+    let what = "this tenfill was built without object stores: build it with `--features stores`, or fetch the file first";
+    Err(Error::input(path, what))
+}
+
+/// How many bytes an object has.
+pub fn size(path: &Path, _: &Control) -> Result<u64> {
+    missing(path)
+}
+
+/// The objects below an address or of a pattern, by name.
+pub fn list(path: &Path, _: &Control) -> Result<Vec<PathBuf>> {
+    missing(path)
+}
+
+/// The bytes of an object from its beginning to its end.
+pub fn reader(path: &Path, _: &Control) -> Result<Box<dyn Read + Send>> {
+    missing(path)
+}
+
+/// There is none.
+#[derive(Debug, Clone)]
+pub enum Blocks {}
+
+impl Blocks {
+    /// Opens an object.
+    pub fn open(path: &Path, _: &Control) -> Result<Self> {
+        missing(path)
+    }
+
+    /// Its number of bytes.
+    pub fn size(&self) -> u64 {
+        match *self {}
+    }
+
+    /// So many bytes from `start`.
+    pub fn bytes(&self, _: u64, _: usize) -> Result<Bytes> {
+        match *self {}
+    }
+}
+
+/// There is none.
+pub enum Upload {}
+
+impl Upload {
+    /// Begins an object.
+    pub fn create(path: &Path, _: bool, _: &Control) -> Result<Self> {
+        missing(path)
+    }
+
+    /// Completes it.
+    pub fn finish(self) -> Result<()> {
+        match self {}
+    }
+}
+
+impl Write for Upload {
+    fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+        match *self {}
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match *self {}
+    }
+}
