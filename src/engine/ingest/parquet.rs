@@ -58,7 +58,7 @@ pub(crate) fn intact<T, E: std::fmt::Display>(path: &Path, read: impl FnOnce() -
 pub fn columns(path: &Path, unpacked: Option<&File>) -> Result<Columns> {
     let builder = builder(path, unpacked)?;
     let schema = builder.schema().clone();
-    let mut reader = intact(path, || builder.with_batch_size(1).build())?;
+    let mut reader = intact(path, || builder.with_batch_size(arrow_rows::SAMPLE_ROWS).build())?;
     let first = intact(path, || reader.next().transpose())?;
     Ok(arrow_rows::columns(&schema, first.as_ref(), path))
 }
@@ -74,12 +74,7 @@ impl Parts {
     /// Opens a file for a plan; `unpacked` is read in its place where it is given.
     pub fn open(path: &Path, unpacked: Option<&File>, plan: &FilePlan) -> Result<Self> {
         let builder = builder(path, unpacked)?;
-        let mut wanted: Vec<usize> = plan.modes.iter().map(|mode| mode.column).collect();
-        wanted.push(plan.value);
-        wanted.extend(plan.weight.as_ref().map(|(column, _)| *column));
-        wanted.extend(plan.time);
-        wanted.sort_unstable();
-        wanted.dedup();
+        let wanted = plan.used();
         let rows = ArrowRows::new(path, plan, &wanted);
         let mask = ProjectionMask::roots(builder.parquet_schema(), wanted);
         let reader = intact(path, || builder.with_projection(mask).with_batch_size(BATCH_ROWS).build())?;
