@@ -6,6 +6,7 @@ use tenfill_engine::control::Control;
 use tenfill_engine::convert::{self, Duplicates, SplitRule, convert};
 use tenfill_engine::error::Error;
 use tenfill_engine::ingest::columns::Binning;
+use tenfill_engine::ingest::{Condition, WideRequest};
 use tenfill_engine::{shard, units};
 
 pub use tenfill_engine::shard::Split;
@@ -58,6 +59,32 @@ impl ConvertOptions {
     /// The column of weights: an entry of weight 2 counts as two.
     pub fn weights(mut self, column: impl Into<String>) -> Self {
         self.options.read.columns.weight = Some(column.into());
+        self
+    }
+
+    /// Takes only rows that meet a condition, like `rating > 0`; all of them where it is called again.
+    pub fn only_where(mut self, condition: &str) -> Self {
+        match Condition::parse(condition) {
+            Ok(conditions) => self.options.read.columns.conditions.extend(conditions),
+            Err(what) => self.wrong = self.wrong.or(Some(what)),
+        }
+        self
+    }
+
+    /// Whether a missing value is an error, instead of a missing entry.
+    pub fn strict(mut self, strict: bool) -> Self {
+        self.options.read.columns.strict = strict;
+        self
+    }
+
+    /// A wide table: `ids` name its rows, and all other columns are the ids of the mode `name`.
+    pub fn wide<S: Into<String>>(
+        mut self,
+        ids: impl IntoIterator<Item = S>,
+        name: impl Into<String>,
+    ) -> Self {
+        let ids = Some(ids.into_iter().map(Into::into).collect());
+        self.options.read.columns.wide = Some(WideRequest { ids, mode: Some(name.into()) });
         self
     }
 

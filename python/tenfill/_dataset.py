@@ -48,6 +48,11 @@ class Dataset:
         modes: Sequence[str] | None = None,
         value: str | None = None,
         weights: str | None = None,
+        empty: Literal["missing", "error"] | None = None,
+        where: str | Sequence[str] | None = None,
+        wide: bool = False,
+        id_columns: Sequence[str] | None = None,
+        column_mode: str | None = None,
         bins: Mapping[str, str | float] | None = None,
         split: str | None = None,
         time_column: str | None = None,
@@ -56,7 +61,7 @@ class Dataset:
         duplicates: Literal["mean", "first", "last", "sum", "error"] | None = None,
         delimiter: str | None = None,
         header: bool | None = None,
-        format: Literal["text", "tns", "parquet"] | None = None,
+        format: Literal["text", "tns", "parquet", "npy"] | None = None,
         dims: Sequence[int] | None = None,
         zero_based: bool = False,
         skip_bad: int | None = None,
@@ -82,6 +87,7 @@ class Dataset:
                 batches.append((name, _sources.rows(rows)))
         options = {
             "output": path, "value": value, "weights": weights, "bins": bins, "split": split,
+            "empty": empty, "where": where, "wide": wide, "id_columns": id_columns, "column_mode": column_mode,
             "time_column": time_column, "validation": files.get("validation"), "test": files.get("test"),
             "duplicates": duplicates, "delimiter": delimiter, "header": header, "format": format,
             "dims": None if dims is None else [int(dim) for dim in dims], "zero_based": zero_based,

@@ -51,6 +51,8 @@ def arguments(command: str, operands: Sequence[Path], options: Mapping[str, obje
         elif flag in ("validation", "test"):
             paths = [value] if isinstance(value, (str, os.PathLike)) else list(value)  # type: ignore[call-overload]
             out += [f"--{flag}={operand(path)}" for path in paths]
+        elif flag == "where" and not isinstance(value, str):
+            out += [f"--{flag}={text(one)}" for one in value]  # type: ignore[attr-defined]
         else:
             out.append(f"--{flag}={text(value)}")
     return out

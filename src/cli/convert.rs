@@ -9,7 +9,7 @@ use tenfill_engine::convert::{ConvertOptions, Converted, Duplicates, SplitRule, 
 use tenfill_engine::error::{Error, Result};
 use tenfill_engine::ingest::columns::{Binning, ColumnRequest};
 use tenfill_engine::ingest::dialect::{Delimiter, DialectRequest};
-use tenfill_engine::ingest::{Format, ReadOptions, STREAM};
+use tenfill_engine::ingest::{Condition, Format, ReadOptions, STREAM, WideRequest};
 use tenfill_engine::message::printable;
 use tenfill_engine::shard::Manifest;
 use tenfill_engine::units;
@@ -17,7 +17,7 @@ use tenfill_engine::usage::Usage;
 
 /// Turn ratings, readings or any table of ids and values into a dataset
 ///
-/// Reads CSV, TSV, a::b::c text, FROSTT .tns and Parquet (a file or a directory of parts), plain,
+/// Reads CSV, TSV, a::b::c text, FROSTT .tns, Parquet (a file or a directory of parts) and .npy, plain,
 /// gzip or zstd, or - for standard input. Ids may be numbers or text and are kept as labels. What
 /// is not said is found from the file, and what was found is printed.
 #[derive(clap::Args)]
@@ -28,6 +28,8 @@ Examples:
   tenfill convert tensor.tns.gz -o tensor.tenfill --split none
   tenfill convert parts/ -o sensors.tenfill --modes sensor,place,hour --value reading --memory 512M
   zcat huge.csv.gz | tenfill convert - -o huge.tenfill --modes user,item --value stars
+  tenfill convert books.csv -o books.tenfill --modes user,isbn --value rating --where 'rating > 0'
+  tenfill convert hours-by-station.csv -o air.tenfill --wide --column-mode station
   tenfill convert train.csv --validation val.csv --test test.csv -o mine.tenfill
   tenfill convert readings.csv -o sensors.tenfill --modes sensor,hour --value reading --weights precision")]
 pub(super) struct Arguments {
@@ -66,6 +68,24 @@ pub(super) struct ConvertArguments {
     /// 0 not at all
     #[arg(long, value_name = "COLUMN", help_heading = "Input")]
     weights: Option<String>,
+    /// Whether a missing value (nothing, NA, N/A, NaN, null, None, #N/A, \\N; null or NaN in Parquet) is a missing
+    /// entry, which is left out and counted, or an error
+    #[arg(long, value_enum, default_value_t = EmptyArgument::Missing, help_heading = "Input")]
+    empty: EmptyArgument,
+    /// Take only rows that meet a condition: a column, one of = != < <= > >=, and a number, a date or a text
+    /// ('rating > 0', "country = 'IT'", 'day >= 2020-01-01'); several are joined by and
+    #[arg(long = "where", value_name = "CONDITION", value_parser = Condition::parse, help_heading = "Input")]
+    conditions: Vec<Conditions>,
+    /// A wide table: the first column, or --id-columns, name its rows, and all other columns are the ids of
+    /// one more mode
+    #[arg(long, help_heading = "Input")]
+    wide: bool,
+    /// The columns of a wide table that name its rows [default: the first]
+    #[arg(long, value_delimiter = ',', value_name = "COLUMNS", requires = "wide", help_heading = "Input")]
+    id_columns: Option<Vec<String>>,
+    /// What the mode of a wide table's columns is called [default: column]
+    #[arg(long, value_name = "NAME", requires = "wide", help_heading = "Input")]
+    column_mode: Option<String>,
     /// Cut a mode into bins: timestamp=7d (dates, 20210115, or epochs in s, ms, us or ns), age=10
     /// (numbers)
     #[arg(long, value_name = "MODE=WIDTH", value_parser = parse_bin, help_heading = "Input")]
@@ -111,6 +131,15 @@ pub(super) struct ConvertArguments {
     temp_dir: Option<PathBuf>,
 }
 
+/// The conditions of one argument.
+type Conditions = Vec<Condition>;
+
+#[derive(clap::ValueEnum, Clone, Copy)]
+enum EmptyArgument {
+    Missing,
+    Error,
+}
+
 #[derive(clap::ValueEnum, Clone, Copy)]
 enum DuplicatesArgument {
     Error,
@@ -129,6 +158,8 @@ enum FormatArgument {
     Tns,
     /// Parquet
     Parquet,
+    /// An array of NumPy: an axis is a mode, NaN is missing
+    Npy,
 }
 
 fn parse_bin(text: &str) -> Result<(String, Binning), String> {
@@ -176,12 +207,16 @@ impl ConvertArguments {
             dims: self.dims,
             names: None,
             zero_based: self.zero_based,
+            strict: matches!(self.empty, EmptyArgument::Error),
+            conditions: self.conditions.into_iter().flatten().collect(),
+            wide: self.wide.then_some(WideRequest { ids: self.id_columns, mode: self.column_mode }),
         };
         let header = if self.header { Some(true) } else { self.no_header.then_some(false) };
         let format = self.format.map(|format| match format {
             FormatArgument::Text => Format::Text,
             FormatArgument::Tns => Format::Tns,
             FormatArgument::Parquet => Format::Parquet,
+            FormatArgument::Npy => Format::Npy,
         });
         let duplicates = match self.duplicates {
             DuplicatesArgument::Error => Duplicates::Error,
@@ -247,6 +282,8 @@ pub(super) fn report(converted: &Converted, output: &Path, usage: &Usage, contex
         ("duplicates", json!(manifest.duplicates)),
         ("rows", json!(converted.rows)),
         ("bad_rows", json!(converted.bad_rows)),
+        ("empty", json!(converted.empty)),
+        ("left_out", json!(converted.left_out)),
         ("overlap", json!(converted.overlap)),
         ("notes", json!(converted.notes)),
         ("seconds", json!(seconds)),

@@ -67,18 +67,23 @@ fn lines_that_cannot_be_used() {
         ("7,8", "2 fields where 3 were expected: '7,8'"),
         ("7,8,9,10", "4 fields where 3 were expected"),
         ("7,8,five", "rating is 'five', which is no number"),
-        ("7,8,NaN", "rating is 'NaN', which is no finite number"),
         ("7,8,-inf", "rating is '-inf', which is no finite number"),
         ("7,8,1e999", "no finite number"),
-        ("7,8,NA", "rating is 'NA', which is no number"),
-        ("7,8,null", "rating is 'null', which is no number"),
-        ("7,8,", "rating is empty"),
         ("7,,1", "item is empty"),
         (",8,1", "user is empty"),
         ("7,\"8,1", "fields where 3 were expected"),
         ("7,8,\"4,5\"", "decimal point"),
     ] {
         refused(&with(line), NAMED, &["in.csv:3: ", needle]);
+    }
+    for (value, needle) in [
+        ("NaN", "rating is 'NaN', which is no finite number"),
+        ("NA", "rating is 'NA', which is no number"),
+        ("null", "rating is 'null', which is no number"),
+        ("", "rating is empty"),
+    ] {
+        let strict = format!("{NAMED} --empty error");
+        refused(&with(&format!("7,8,{value}")), &strict, &["in.csv:3: ", needle]);
     }
     // The number of the line stays right behind comments, blank lines, quotes and line ends in them.
     refused("user,item,rating\n\n1,\"a\nb\",3\n\n\n2,x,bad\n", NAMED, &["in.csv:7: ", "'bad'"]);

@@ -16,6 +16,7 @@ mod public_api;
 mod recipe;
 mod resume;
 mod roundtrip;
+mod rows;
 mod rows_fit;
 mod safety;
 mod splits;

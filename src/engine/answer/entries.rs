@@ -34,7 +34,7 @@ impl EntryRow<'_> {
     }
 }
 
-/// Reads a file with the columns of the model's modes and value.
+/// Reads a file with the columns of the model's modes and value, and tells how many rows have no value.
 pub fn read_entries(
     model: &Model,
     ids: &[ModeIds],
@@ -42,7 +42,7 @@ pub fn read_entries(
     threads: usize,
     control: &Control,
     mut each: impl FnMut(&EntryRow<'_>) -> Result<()>,
-) -> Result<()> {
+) -> Result<u64> {
     let about = &model.about;
     let bins = ids.iter().filter_map(|mode| {
         mode.bins().map(|bins| (plain_column(mode.name()), Binning { width: bins.width, time: bins.time }))
@@ -59,7 +59,9 @@ pub fn read_entries(
     };
     let input = ingest::open_source(source, &options, control)?;
     let mut times = ColumnTimes::default();
+    let mut empty = 0;
     ingest::read_rows(input, &options, control, |batch| {
+        empty += batch.empty;
         if let Some(bad) = batch.bad.first() {
             return Err(Error::Row { file: batch.file.clone(), line: bad.line, what: bad.what.clone() });
         }
@@ -91,7 +93,15 @@ pub fn read_entries(
             each(&EntryRow { found: &found[..ids.len()], value: batch.values[row], batch: &batch, row })?;
         }
         Ok(())
-    })
+    })?;
+    Ok(empty)
+}
+
+/// Says how many rows were no entries.
+pub(super) fn say_empty(empty: u64, control: &Control) {
+    if empty > 0 {
+        control.say(format!("{} rows have no value and are left out", crate::units::count(empty)));
+    }
 }
 
 /// Whether the times so far are of one kind, and days where the dataset's are.

@@ -1,6 +1,6 @@
 //! How far a model is from entries it may not have seen.
 
-use super::read_entries;
+use super::entries::{read_entries, say_empty};
 use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::ingest::Source;
@@ -108,7 +108,7 @@ pub fn evaluate_file(
     let (mut fallback, mut outside) = (0, 0);
     let answers = Places::new(model, &vec![false; ids.len()]);
     let mut places = vec![Place::Unknown; ids.len()];
-    read_entries(model, &ids, source, threads, control, |row| {
+    let empty = read_entries(model, &ids, source, threads, control, |row| {
         places.iter_mut().zip(row.found).for_each(|(place, found)| *place = found.index().into());
         let prediction = answers.value(&places);
         if !prediction.known && model.biases.is_none() {
@@ -124,6 +124,7 @@ pub fn evaluate_file(
         }
         Ok(())
     })?;
+    say_empty(empty, control);
     let mean_mse = varies(of_mean.mse(), model.about.mean.unwrap_or(0.0));
     Ok(Evaluation::of(&sums, mean_mse, false, fallback, outside))
 }

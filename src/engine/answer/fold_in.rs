@@ -8,7 +8,8 @@
 //!   added.tenfill/  the new entries, in the model's indices
 //! ```
 
-use super::{FoldEntry, Prior, fold_rows, read_entries};
+use super::entries::{read_entries, say_empty};
+use super::{FoldEntry, Prior, fold_rows};
 use crate::MAX_ORDER;
 use crate::budget::Budget;
 use crate::control::{Control, Unit};
@@ -158,7 +159,7 @@ fn look(
     let mut held = 0u64;
     let mut strangers: Vec<HashSet<String>> = ids.iter().map(|_| HashSet::new()).collect();
     control.progress().stage("ids", Unit::Rows, 0);
-    read_entries(model, &ids, new, options.threads, control, |row| {
+    let empty = read_entries(model, &ids, new, options.threads, control, |row| {
         for (mode, found) in row.found.iter().enumerate() {
             if *found == Found::Unknown && wanted.is_none_or(|wanted| wanted == mode) {
                 let id = row.id(mode);
@@ -173,6 +174,7 @@ fn look(
         }
         Ok(())
     })?;
+    say_empty(empty, control);
     let with: Vec<usize> = (0..ids.len()).filter(|&mode| !strangers[mode].is_empty()).collect();
     let mode = match (wanted, with.as_slice()) {
         (Some(mode), _) => mode,

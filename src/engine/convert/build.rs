@@ -30,7 +30,19 @@ pub(super) fn build(
 ) -> Result<Converted> {
     let spooled = gather.layout();
     let Gather {
-        names, value_name, weight_name, modes, mut spool, tagged, pairs, times, bad, first_bad, ..
+        names,
+        value_name,
+        weight_name,
+        modes,
+        mut spool,
+        tagged,
+        pairs,
+        times,
+        bad,
+        empty,
+        left_out,
+        first_bad,
+        ..
     } = gather;
     let weighted = weight_name.is_some();
     let resolved = names.iter().zip(modes).enumerate();
@@ -173,8 +185,15 @@ pub(super) fn build(
     manifest.write(disk, staging.path())?;
     let mut notes = notes(&manifest, &merged, bad, first_bad, tagged);
     notes.extend(times_note);
+    if left_out > 0 {
+        notes.push(format!("`where` leaves out {} rows", units::count(left_out)));
+    }
+    if empty > 0 {
+        let rows = if options.read.columns.wide.is_some() { "cells" } else { "rows" };
+        notes.push(format!("{} {rows} have no value: these entries are missing", units::count(empty)));
+    }
     staging.commit()?;
-    Ok(Converted { manifest, rows, bad_rows: bad, overlap: merged.overlap, notes })
+    Ok(Converted { manifest, rows, bad_rows: bad, empty, left_out, overlap: merged.overlap, notes })
 }
 
 fn notes(

@@ -97,6 +97,9 @@ pub struct Gather {
     pub(super) pairs: Pairs,
     pub(super) times: ColumnTimes,
     pub(super) bad: u64,
+    /// Rows without a value, and rows that do not meet the conditions.
+    pub(super) empty: u64,
+    pub(super) left_out: u64,
     pub(super) first_bad: Option<String>,
     skip_bad: u64,
     memory: Reservation,
@@ -176,6 +179,8 @@ impl Gather {
             timed,
             times: ColumnTimes::default(),
             bad: 0,
+            empty: 0,
+            left_out: 0,
             first_bad: None,
             skip_bad,
             memory,
@@ -204,7 +209,7 @@ impl Gather {
         self.spool.len()
     }
 
-    /// Rows that were left out.
+    /// Rows that cannot be used.
     pub fn bad_rows(&self) -> u64 {
         self.bad
     }
@@ -226,6 +231,8 @@ impl Gather {
             }
             self.first_bad.get_or_insert_with(|| error.to_string());
         }
+        self.empty += batch.empty;
+        self.left_out += batch.left_out;
         self.times.join(&batch.times_seen, &batch.file);
         for (position, name) in self.names.iter().enumerate() {
             self.times.check(position).map_err(|other| mixed(&format!("{name} holds"), other))?;

@@ -30,6 +30,7 @@ use crate::ingest::{self, Batches, ReadOptions, STREAM, reader};
 use crate::remote;
 use crate::shard::{DatasetKind, Split};
 use crate::storage::{Disk, Output, RealDisk, Staging};
+use crate::units;
 use std::path::{Path, PathBuf};
 
 /// Where rows come from.
@@ -148,12 +149,12 @@ fn convert_all(
                 gather.insert(Gather::new(input.plan(), tagged, &budget, &scratch, options.skip_bad)?)
             }
         };
-        let rows_before = gather.rows();
+        let before_it = (gather.rows(), gather.empty + gather.left_out);
         ingest::read_rows(input, &read, control, |batch| {
             control.progress().advance(before + batch.input_bytes, &format_args!("{} rows", gather.rows()));
             gather.take(&batch, part)
         })?;
-        if gather.rows() == rows_before {
+        if (gather.rows(), gather.empty + gather.left_out) == before_it {
             let what =
                 if gather.bad_rows() > 0 { "no row of the file can be used" } else { "the file has no rows" };
             let what =
@@ -164,6 +165,13 @@ fn convert_all(
     }
     drop(pipeline);
     let Some(gather) = gather else { return Err(Error::request("there is no input file")) };
+    if gather.rows() == 0 {
+        let (value, empty) = (&gather.value_name, units::count(gather.empty));
+        return Err(Error::request(match gather.left_out {
+            0 => format!("no row has a value: {value} is empty in all {empty} rows"),
+            n => format!("no row is left: `where` leaves out {}, and {empty} have no value", units::count(n)),
+        }));
+    }
     build::build(gather, options, staging, &budget, &scratch, control)
 }
 
@@ -187,6 +195,9 @@ pub fn convert_entries(
 /// Later files must have the columns of the first: what was guessed once is asked for by name, and
 /// a file without a header has the names of the first one's.
 fn fix_columns(read: &mut ReadOptions, plan: &ingest::FilePlan) {
+    if read.columns.wide.is_some() {
+        return; // every wide file has its own columns
+    }
     let Some(names) = &plan.names else { return };
     let columns = &mut read.columns;
     // An unnamed column was asked for by its number; that stays.

@@ -123,6 +123,10 @@ pub struct Converted {
     pub rows: u64,
     /// Rows that were left out as bad.
     pub bad_rows: u64,
+    /// Rows (of a wide table, cells) that have no value.
+    pub empty: u64,
+    /// Rows that do not meet the conditions.
+    pub left_out: u64,
     /// Entries that stand in more than one of the given files of train, validation and test.
     pub overlap: u64,
     /// What the user should know.

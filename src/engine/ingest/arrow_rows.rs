@@ -3,8 +3,9 @@
 use super::arrow::{Column, is_null, nulls};
 use super::columns::{Columns, FilePlan, ModeColumn, ModeRole};
 use super::number::{parse_integer, parse_number};
-use super::rows::{Cell, ModeCells, RowBatch};
-use super::text::{LONGEST_LINE, check_index, check_weight, shown};
+use super::rows::{Cell, ModeCells, RowBatch, Taken};
+use super::rules::{self, is_missing};
+use super::text::{LONGEST_LINE, Verdict, Want, check_index, check_weight, shown};
 use super::times::TimesSeen;
 use crate::error::{Error, Result};
 use crate::times::parse_time;
@@ -15,16 +16,20 @@ use std::path::{Path, PathBuf};
 /// Few enough that even ids of a megabyte fit into 32-bit offsets.
 pub(super) const BATCH_ROWS: usize = 1 << 12;
 
-/// The columns of a schema, with the first row of a batch to guess from.
+/// Rows that columns are guessed from: values may be missing in the first ones.
+pub(super) const SAMPLE_ROWS: usize = 64;
+
+/// The columns of a schema, with what the first rows of a batch hold to guess from.
 pub(super) fn columns(schema: &Schema, first: Option<&RecordBatch>, path: &Path) -> Columns {
     let names: Vec<String> = schema.fields().iter().map(|field| field.name().clone()).collect();
     let mut texts = vec![String::new(); names.len()];
     if let Some(batch) = first.filter(|batch| batch.num_rows() > 0) {
-        for (text, column) in texts.iter_mut().zip(batch.slice(0, 1).columns()) {
-            *text = match Column::of(column, "", path) {
-                Ok(cells) if !is_null(&nulls(column), 0) => cells.text(0).into_owned(),
-                _ => String::new(),
-            };
+        let rows = batch.num_rows().min(SAMPLE_ROWS);
+        for (text, column) in texts.iter_mut().zip(batch.slice(0, rows).columns()) {
+            let (Ok(cells), nulls) = (Column::of(column, "", path), nulls(column)) else { continue };
+            let mut filled = (0..rows).filter(|&row| !is_null(&nulls, row));
+            let told = filled.clone().find(|&row| !is_missing(cells.text(row).as_bytes()));
+            *text = told.or(filled.next()).map_or(String::new(), |row| cells.text(row).into_owned());
         }
     }
     Columns { count: names.len(), names: Some(names), first: texts, tns: false }
@@ -47,131 +52,222 @@ impl ArrowRows {
         ArrowRows { path: path.into(), plan: plan.clone(), place, row: 0 }
     }
 
-    fn column<'b>(&self, batch: &'b RecordBatch, column: usize, name: &str) -> Result<Column<'b>> {
-        Column::of(batch.column(self.place[column].unwrap_or(0)), name, &self.path)
-    }
-
-    /// The nulls of the columns in use that have some, with the columns' names.
-    fn nulls(&self, batch: &RecordBatch) -> Vec<(Vec<bool>, &str)> {
-        let modes = self.plan.modes.iter().map(|mode| (mode.column, mode.name.as_str()));
-        let weight = self.plan.weight.as_ref().map(|(column, name)| (*column, name.as_str()));
-        let rest = [(self.plan.value, self.plan.value_name.as_str())].into_iter().chain(weight);
-        let time = self.plan.time.map(|column| (column, "the time"));
-        let columns = modes.chain(rest).chain(time);
-        let place = |column: usize| batch.column(self.place[column].unwrap_or(0));
-        columns.filter_map(|(column, name)| nulls(place(column)).map(|nulls| (nulls, name))).collect()
+    /// A column with the places of its nulls.
+    fn cells<'b>(&self, batch: &'b RecordBatch, column: usize, name: &str) -> Result<Cells<'b>> {
+        let array = batch.column(self.place[column].unwrap_or(0));
+        Ok(Cells { column: Column::of(array, name, &self.path)?, nulls: nulls(array), name: name.into() })
     }
 
     /// The rows of the next batch.
     pub(super) fn rows(&mut self, batch: &RecordBatch) -> Result<RowBatch> {
+        let plan = &self.plan;
         let mut out = RowBatch::default();
-        let value = self.column(batch, self.plan.value, &self.plan.value_name)?;
-        if let Column::Times(..) = value {
-            let what = format!("the value '{}' is a time, not a number", self.plan.value_name);
-            return Err(Error::input(&self.path, what));
+        let mut read = BatchColumns {
+            modes: Vec::new(),
+            values: Vec::new(),
+            weight: plan.weight.as_ref().map(|(at, name)| self.cells(batch, *at, name)).transpose()?,
+            time: plan.time.map(|at| self.cells(batch, at, "the time")).transpose()?,
+            conditions: Vec::new(),
+        };
+        for column in plan.values() {
+            let wide = plan.wide.as_ref().and_then(|_| plan.names.as_ref());
+            let name = wide.map_or(plan.value_name.clone(), |names| names[column].clone());
+            let cells = self.cells(batch, column, &name)?;
+            if let Column::Times(..) = cells.column {
+                return Err(Error::input(&self.path, format!("the value '{name}' is a time, not a number")));
+            }
+            read.values.push(cells);
         }
-        let weight = self.plan.weight.as_ref();
-        let weight = weight.map(|(column, name)| self.column(batch, *column, name)).transpose()?;
-        let time = self.plan.time.map(|column| self.column(batch, column, "the time")).transpose()?;
-        let mut modes = Vec::new();
-        for mode in &self.plan.modes {
-            modes.push((mode, self.column(batch, mode.column, &mode.name)?));
-            out.modes.push(match mode.role {
-                ModeRole::Bins(_) => ModeCells::Numbers(Vec::with_capacity(batch.num_rows())),
-                _ => ModeCells::Ids(Vec::with_capacity(batch.num_rows())),
-            });
+        for mode in plan.id_columns() {
+            read.modes.push(self.cells(batch, mode.column, &mode.name)?);
         }
-        let (nulls, times) = (self.nulls(batch), self.plan.times());
+        for (column, condition) in &plan.rules.conditions {
+            read.conditions.push(self.cells(batch, *column, &condition.column)?);
+        }
+        out.modes.extend(plan.modes.iter().map(|mode| match mode.role {
+            ModeRole::Bins(_) => ModeCells::Numbers(Vec::with_capacity(batch.num_rows())),
+            _ => ModeCells::Ids(Vec::with_capacity(batch.num_rows())),
+        }));
+        let times = plan.times();
         for row in 0..batch.num_rows() {
-            let (rows, line) = (out.len(), self.row + row as u64 + 1);
-            if let Some((_, name)) = nulls.iter().find(|(nulls, _)| nulls[row]) {
-                let what =
-                    format!("{name} is null: a missing entry is left out of the file, not written as null");
-                out.reject(rows, line, what);
-                continue;
+            let line = self.row + row as u64 + 1;
+            for number in 0..read.values.len() {
+                let rows = out.len();
+                let taken = read.take_row(plan, number, row, &mut out);
+                // A row is left out or bad as a whole, and counted once.
+                let whole = matches!(taken, Ok(Taken::LeftOut) | Err(_));
+                out.end(rows, line, taken, &times);
+                if whole {
+                    break;
+                }
             }
-            match take_row(&self.plan, &modes, &value, weight.as_ref(), time.as_ref(), row, &mut out) {
-                Ok(()) => out.accept(line, &times),
-                Err(what) => out.reject(rows, line, what),
-            }
+        }
+        if let Some(wide) = &plan.wide {
+            wide.add_names(&mut out);
         }
         self.row += batch.num_rows() as u64;
         Ok(out)
     }
 }
 
-fn take_row(
-    plan: &FilePlan,
-    modes: &[(&ModeColumn, Column<'_>)],
-    value: &Column<'_>,
-    weight: Option<&Column<'_>>,
-    time: Option<&Column<'_>>,
-    row: usize,
-    out: &mut RowBatch,
-) -> Result<(), String> {
-    for (position, (mode, column)) in modes.iter().enumerate() {
-        let cell = match mode.role {
-            ModeRole::Bins(binning) => {
-                let number = if binning.time {
-                    moment(column, row, position, out)?
-                } else {
-                    finite(column, row, &mode.name)?
-                };
-                if let ModeCells::Numbers(numbers) = &mut out.modes[position] {
-                    numbers.push(number);
-                }
-                continue;
-            }
-            ModeRole::Indices { base, dim } => match column.integer(row) {
-                Some(id) => Cell::Integer(check_index(id, base, dim, &mode.name)?),
-                None => {
-                    return Err(format!(
-                        "{} is {}, not an index",
-                        mode.name,
-                        shown(column.text(row).as_bytes())
-                    ));
-                }
-            },
-            ModeRole::Ids => match column {
-                Column::Integers(values) if values[row].unsigned_abs() < 1_000_000_000_000_000_000 => {
-                    Cell::Integer(values[row])
-                }
-                Column::Floats(values) if !values[row].is_finite() => {
-                    return Err(format!("{} is {}", mode.name, values[row]));
-                }
-                _ => {
-                    let text = column.text(row);
-                    if text.is_empty() {
-                        return Err(format!("{} is empty", mode.name));
-                    }
-                    if text.len() > LONGEST_LINE {
-                        return Err(format!("{} is longer than 1 MB: {}", mode.name, shown(text.as_bytes())));
-                    }
-                    match parse_integer(text.as_bytes()) {
-                        Some(id) => Cell::Integer(id),
-                        None => {
-                            let start = out.text.len() as u32;
-                            out.text.extend_from_slice(text.as_bytes());
-                            Cell::Text { start, length: text.len() as u32 }
-                        }
-                    }
-                }
-            },
-        };
-        if let ModeCells::Ids(cells) = &mut out.modes[position] {
-            cells.push(cell);
+/// One column of a batch.
+struct Cells<'b> {
+    column: Column<'b>,
+    nulls: Option<Vec<bool>>,
+    name: String,
+}
+
+impl Cells<'_> {
+    fn is_null(&self, row: usize) -> bool {
+        is_null(&self.nulls, row)
+    }
+
+    fn check(&self, row: usize) -> Result<(), String> {
+        match self.is_null(row) {
+            true => Err(format!("{} is null: every entry needs one", self.name)),
+            false => Ok(()),
         }
     }
-    if let Some(column) = time {
-        let at = moment(column, row, TimesSeen::SPLIT, out)?;
-        out.times.push(at);
+
+    /// Whether there is no value: null, NaN, or text that says so.
+    fn is_missing(&self, row: usize) -> bool {
+        self.is_null(row)
+            || match &self.column {
+                Column::Floats(values) => values[row].is_nan(),
+                Column::Text(values) => {
+                    let text = values[row].trim();
+                    is_missing(text.as_bytes()) || parse_number(text.as_bytes()).is_some_and(f64::is_nan)
+                }
+                Column::Integers(_) | Column::Times(..) => false,
+            }
     }
-    if let (Some(column), Some((_, name))) = (weight, &plan.weight) {
-        let weight = check_weight(finite(column, row, name)?, name)?;
-        out.weights.push(weight);
+}
+
+/// The columns of a batch that are read, by what they are for.
+struct BatchColumns<'b> {
+    modes: Vec<Cells<'b>>,
+    values: Vec<Cells<'b>>,
+    weight: Option<Cells<'b>>,
+    time: Option<Cells<'b>>,
+    conditions: Vec<Cells<'b>>,
+}
+
+impl BatchColumns<'_> {
+    /// Takes one row, with value `number` of its values.
+    fn take_row(
+        &self,
+        plan: &FilePlan,
+        number: usize,
+        row: usize,
+        out: &mut RowBatch,
+    ) -> Result<Taken, String> {
+        let mut verdict = Verdict::default();
+        let value = &self.values[number];
+        let missing = !plan.rules.strict && value.is_missing(row);
+        for (at, (cells, (column, condition))) in
+            self.conditions.iter().zip(&plan.rules.conditions).enumerate()
+        {
+            let cell = rules::Cell::Row(&cells.column, Some(row).filter(|&row| !cells.is_null(row)));
+            verdict.hear(Want::Where(at), || {
+                // That a value is missing is said of the value.
+                let met = missing && plan.wide.is_none() && *column == plan.value || condition.meets(cell)?;
+                Ok(if met { Taken::Entry } else { Taken::LeftOut })
+            });
+        }
+        for (position, (cells, mode)) in self.modes.iter().zip(&plan.modes).enumerate() {
+            verdict.hear(Want::Mode(position), || take_mode(cells, mode, position, row, out));
+        }
+        if let Some(cells) = &self.time {
+            verdict.hear(Want::Time, || {
+                cells.check(row)?;
+                let at = moment(&cells.column, row, TimesSeen::SPLIT, out)?;
+                out.times.push(at);
+                Ok(Taken::Entry)
+            });
+        }
+        if let Some(cells) = &self.weight {
+            verdict.hear(Want::Weight, || {
+                cells.check(row)?;
+                let weight = check_weight(finite(&cells.column, row, &cells.name)?, &cells.name)?;
+                out.weights.push(weight);
+                Ok(Taken::Entry)
+            });
+        }
+        verdict.hear(Want::Value, || {
+            if missing {
+                return Ok(Taken::Empty);
+            }
+            if value.is_null(row) {
+                return Err(format!("{} is null", value.name));
+            }
+            if let Some(wide) = &plan.wide {
+                wide.push(number, out);
+            }
+            out.values.push(finite(&value.column, row, &value.name)?);
+            Ok(Taken::Entry)
+        });
+        verdict.taken()
     }
-    out.values.push(finite(value, row, &plan.value_name)?);
-    Ok(())
+}
+
+fn take_mode(
+    cells: &Cells<'_>,
+    mode: &ModeColumn,
+    position: usize,
+    row: usize,
+    out: &mut RowBatch,
+) -> Result<Taken, String> {
+    cells.check(row)?;
+    let column = &cells.column;
+    let cell = match mode.role {
+        ModeRole::Bins(binning) => {
+            let number = if binning.time {
+                moment(column, row, position, out)?
+            } else {
+                finite(column, row, &mode.name)?
+            };
+            if let ModeCells::Numbers(numbers) = &mut out.modes[position] {
+                numbers.push(number);
+            }
+            return Ok(Taken::Entry);
+        }
+        ModeRole::Indices { base, dim } => match column.integer(row) {
+            Some(id) => Cell::Integer(check_index(id, base, dim, &mode.name)?),
+            None => {
+                let text = shown(column.text(row).as_bytes());
+                return Err(format!("{} is {text}, not an index", mode.name));
+            }
+        },
+        ModeRole::Ids => match column {
+            Column::Integers(values) if values[row].unsigned_abs() < 1_000_000_000_000_000_000 => {
+                Cell::Integer(values[row])
+            }
+            Column::Floats(values) if !values[row].is_finite() => {
+                return Err(format!("{} is {}", mode.name, values[row]));
+            }
+            _ => {
+                let text = column.text(row);
+                if text.is_empty() {
+                    return Err(format!("{} is empty", mode.name));
+                }
+                if text.len() > LONGEST_LINE {
+                    return Err(format!("{} is longer than 1 MB: {}", mode.name, shown(text.as_bytes())));
+                }
+                match parse_integer(text.as_bytes()) {
+                    Some(id) => Cell::Integer(id),
+                    None => {
+                        let start = out.text.len() as u32;
+                        out.text.extend_from_slice(text.as_bytes());
+                        Cell::Text { start, length: text.len() as u32 }
+                    }
+                }
+            }
+        },
+    };
+    if let ModeCells::Ids(cells) = &mut out.modes[position] {
+        cells.push(cell);
+    }
+    Ok(Taken::Entry)
 }
 
 fn finite(column: &Column<'_>, row: usize, name: &str) -> Result<f64, String> {

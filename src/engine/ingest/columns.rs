@@ -1,7 +1,9 @@
 //! Which columns are the modes, and which is the value: named, numbered, or guessed.
 
 use super::number::parse_number;
+use super::rules::{Condition, RowRules};
 use super::times::TimesSeen;
+use super::wide::{Wide, WideRequest};
 use crate::message::list;
 use crate::times::parse_time;
 use crate::{MAX_ORDER, MIN_ORDER};
@@ -52,6 +54,12 @@ pub struct ColumnRequest {
     pub names: Option<Vec<String>>,
     /// Whether indices begin at 0 rather than 1 (`.tns` files, and with fixed dimensions).
     pub zero_based: bool,
+    /// Whether a missing value is an error, instead of a missing entry.
+    pub strict: bool,
+    /// What rows must meet.
+    pub conditions: Vec<Condition>,
+    /// Whether columns are ids of a mode.
+    pub wide: Option<WideRequest>,
 }
 
 impl ColumnRequest {
@@ -61,7 +69,9 @@ impl ColumnRequest {
     pub fn in_header(&self, line: &[String]) -> bool {
         let single = [&self.value, &self.weight, self.time.as_ref().unwrap_or(&None)];
         let bins = self.bins.iter().map(|(name, _)| name);
+        let conditions = self.conditions.iter().map(|condition| &condition.column);
         let asked = self.modes.iter().flatten().chain(single.into_iter().flatten()).chain(bins);
+        let asked = asked.chain(conditions);
         let mut names = asked.filter(|name| !is_column_number(name, line.len())).peekable();
         match self.names {
             None => names.any(|name| line.contains(name)),
@@ -129,6 +139,10 @@ pub struct FilePlan {
     pub names: Option<Vec<String>>,
     /// What was guessed, for people.
     pub guessed: Option<String>,
+    /// Which rows are taken.
+    pub rules: RowRules,
+    /// The columns that are ids of the last mode, each with a value.
+    pub wide: Option<Wide>,
 }
 
 impl FilePlan {
@@ -137,6 +151,31 @@ impl FilePlan {
         let is_time = |mode: &ModeColumn| matches!(mode.role, ModeRole::Bins(Binning { time: true, .. }));
         let modes = self.modes.iter().enumerate().filter(|(_, mode)| is_time(mode));
         modes.map(|(position, _)| position).chain(self.time.map(|_| TimesSeen::SPLIT)).collect()
+    }
+
+    /// The columns of values: one, or many where the table is wide.
+    pub fn values(&self) -> Vec<usize> {
+        match &self.wide {
+            Some(wide) => wide.columns.iter().map(|(column, _)| *column).collect(),
+            None => vec![self.value],
+        }
+    }
+
+    /// The modes that have a column of their own.
+    pub fn id_columns(&self) -> &[ModeColumn] {
+        &self.modes[..self.modes.len() - usize::from(self.wide.is_some())]
+    }
+
+    /// All columns that are looked at, ascending.
+    pub fn used(&self) -> Vec<usize> {
+        let mut used: Vec<usize> = self.id_columns().iter().map(|mode| mode.column).collect();
+        used.extend(self.values());
+        used.extend(self.weight.as_ref().map(|(column, _)| *column));
+        used.extend(self.time);
+        used.extend(self.rules.conditions.iter().map(|(column, _)| *column));
+        used.sort_unstable();
+        used.dedup();
+        used
     }
 }
 
@@ -165,7 +204,7 @@ pub fn find_name(names: &[String], wanted: &str) -> Result<Option<usize>, String
 }
 
 impl Columns {
-    fn name(&self, column: usize) -> String {
+    pub(super) fn name(&self, column: usize) -> String {
         match &self.names {
             Some(names) if !names[column].is_empty() => names[column].clone(),
             None if self.tns => format!("mode{}", column + 1),
@@ -174,7 +213,7 @@ impl Columns {
     }
 
     /// Finds a column by name, else by number.
-    fn find(&self, wanted: &str) -> Result<usize, String> {
+    pub(super) fn find(&self, wanted: &str) -> Result<usize, String> {
         if let Some(column) = find_name(self.names.as_deref().unwrap_or_default(), wanted)? {
             return Ok(column);
         }
@@ -247,6 +286,9 @@ impl Columns {
 
     /// Settles the columns of a file.
     pub fn plan(&self, request: &ColumnRequest) -> Result<FilePlan, String> {
+        if let Some(wide) = &request.wide {
+            return self.plan_wide(request, wide);
+        }
         let value = match &request.value {
             Some(name) => Some(self.find(name)?),
             None => None,
@@ -339,10 +381,19 @@ impl Columns {
         });
         let (value_name, names) = (self.name(value), self.names.clone());
         let weight = weight.map(|column| (column, self.name(column)));
-        Ok(FilePlan { modes, value, value_name, weight, time, count: self.count, names, guessed })
+        let rules = self.rules(request)?;
+        let (count, wide) = (self.count, None);
+        Ok(FilePlan { modes, value, value_name, weight, time, count, names, guessed, rules, wide })
     }
 
-    fn check_modes(&self, modes: &[usize], value: usize) -> Result<(), String> {
+    /// Which rows are taken.
+    pub(super) fn rules(&self, request: &ColumnRequest) -> Result<RowRules, String> {
+        let place = |condition: &Condition| Ok((self.find(&condition.column)?, condition.clone()));
+        let conditions = request.conditions.iter().map(place).collect::<Result<_, String>>()?;
+        Ok(RowRules { strict: request.strict, conditions })
+    }
+
+    pub(super) fn check_modes(&self, modes: &[usize], value: usize) -> Result<(), String> {
         if !(MIN_ORDER..=MAX_ORDER).contains(&modes.len()) {
             let names = list(modes.iter().map(|&column| self.name(column)));
             return Err(format!("{} modes ({names}) are not 2 to 8: choose them with `modes`", modes.len()));

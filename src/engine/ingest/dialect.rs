@@ -1,6 +1,7 @@
 //! How a text file separates its fields, and whether its first line is a header.
 
 use super::number::parse_number;
+use super::rules::is_missing;
 
 /// What stands between two fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -111,7 +112,7 @@ pub struct Dialect {
     pub header: Option<Vec<String>>,
     /// How many fields every line has.
     pub columns: usize,
-    /// The fields of the first line after the header, to guess types from.
+    /// The fields of the first lines after the header that hold something, to guess types from.
     pub first: Vec<String>,
 }
 
@@ -147,21 +148,27 @@ pub fn detect(
             "no delimiter splits the first lines into the same number of fields: give one with `delimiter`",
         )?,
     };
-    let rows: Vec<Vec<String>> = lines.iter().take(2).map(|line| delimiter.fields(line)).collect();
+    let rows: Vec<Vec<String>> = lines.iter().map(|line| delimiter.fields(line)).collect();
     let columns = delimiter.fields(first).len();
     let is_number = |field: &String| parse_number(field.as_bytes()).is_some();
     let header = request.header.unwrap_or_else(|| {
         // Names are not numbers; a first row of data has at least its value.
         named(&rows[0])
-            || !rows[0].iter().any(is_number) && rows.get(1).is_none_or(|row| row.iter().any(is_number))
+            || !rows[0].iter().any(is_number)
+                && (rows.len() == 1 || rows[1..].iter().any(|row| row.iter().any(is_number)))
     });
-    let data = if header { rows.get(1) } else { rows.first() };
-    Ok(Dialect {
-        delimiter,
-        header: header.then(|| rows[0].clone()),
-        columns,
-        first: data.cloned().unwrap_or_default(),
-    })
+    let data = &rows[usize::from(header)..];
+    Ok(Dialect { delimiter, header: header.then(|| rows[0].clone()), columns, first: told(data) })
+}
+
+/// What each column holds: of the first row that says something, because values may be missing.
+fn told(rows: &[Vec<String>]) -> Vec<String> {
+    let Some(first) = rows.first() else { return Vec::new() };
+    let says = |column: usize| {
+        let fields = rows.iter().filter_map(move |row| row.get(column));
+        fields.clone().find(|field| !is_missing(field.as_bytes())).or(first.get(column))
+    };
+    (0..first.len()).map(|column| says(column).cloned().unwrap_or_default()).collect()
 }
 
 fn find_delimiter(lines: &[&[u8]]) -> Option<Delimiter> {

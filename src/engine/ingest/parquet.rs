@@ -191,7 +191,7 @@ fn intact<T, E: std::fmt::Display>(
 
 /// The columns of a part (or of its unpacked copy), with the first row to guess from.
 pub fn columns(part: &Part, unpacked: Option<&File>, control: &Control) -> Result<Columns> {
-    let mut reader = PartReader::open(part, unpacked, None, 1, control)?;
+    let mut reader = PartReader::open(part, unpacked, None, arrow_rows::SAMPLE_ROWS, control)?;
     let first = reader.next_batch()?;
     Ok(arrow_rows::columns(reader.schema(), first.as_ref(), &part.path))
 }
@@ -205,12 +205,7 @@ pub struct PartRows {
 impl PartRows {
     /// Opens a part for a plan; `unpacked` is read in its place where it is given.
     pub fn open(part: &Part, unpacked: Option<&File>, plan: &FilePlan, control: &Control) -> Result<Self> {
-        let mut wanted: Vec<usize> = plan.modes.iter().map(|mode| mode.column).collect();
-        wanted.push(plan.value);
-        wanted.extend(plan.weight.as_ref().map(|(column, _)| *column));
-        wanted.extend(plan.time);
-        wanted.sort_unstable();
-        wanted.dedup();
+        let wanted = plan.used();
         let rows = ArrowRows::new(&part.path, plan, &wanted);
         let reader = PartReader::open(part, unpacked, Some(&wanted), BATCH_ROWS, control)?;
         Ok(PartRows { reader, rows })

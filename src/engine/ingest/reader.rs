@@ -1,13 +1,15 @@
 //! Reads a file's rows in order: one thread cuts the input, the others parse.
 
 use super::batches::{Batches, STREAM, Stream};
+use super::chunks::Chunks;
 use super::columns::{ColumnRequest, Columns, FilePlan};
 use super::dialect::{self, Delimiter, DialectRequest};
+use super::npy::{self, NpyCells, NpyHeader};
 use super::parquet;
 use super::parts::{self, Part};
 use super::rows::RowBatch;
 use super::source::{self, BytesRead, Source, display_name, is_stdin, plain_name};
-use super::text::{Chunks, LONGEST_LINE, Parser};
+use super::text::{LONGEST_LINE, Parser};
 use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::remote;
@@ -26,6 +28,8 @@ pub enum Format {
     Tns,
     /// Parquet.
     Parquet,
+    /// NumPy's `.npy`.
+    Npy,
 }
 
 /// How inputs are read.
@@ -69,6 +73,7 @@ enum Kind {
     /// Parts, and an unpacked copy where the file itself cannot be read in any order.
     Parquet(Vec<(Part, Option<File>)>),
     Batches(Stream),
+    Npy(NpyCells),
     Text {
         stream: Box<dyn Read + Send>,
         begun: Vec<u8>,
@@ -83,6 +88,26 @@ impl Input {
     /// How its rows will be read.
     pub fn plan(&self) -> &FilePlan {
         &self.plan
+    }
+
+    /// Its cells, where it is an array.
+    pub fn into_cells(self) -> Option<NpyCells> {
+        if let Kind::Npy(cells) = self.kind { Some(cells) } else { None }
+    }
+
+    /// Its bytes from the beginning on, its delimiter, and whether it has a header, where it is text.
+    pub fn into_text(self) -> Option<(Box<dyn Read + Send>, Delimiter, bool)> {
+        match self.kind {
+            Kind::Text { stream, begun, delimiter, header, .. } => {
+                Some((Box::new(Cursor::new(begun).chain(stream)), delimiter, header))
+            }
+            _ => None,
+        }
+    }
+
+    /// The delimiter, where it is text.
+    pub fn delimiter(&self) -> Option<Delimiter> {
+        if let Kind::Text { delimiter, .. } = &self.kind { Some(*delimiter) } else { None }
     }
 }
 
@@ -156,6 +181,12 @@ pub fn open_source(source: &Source, options: &ReadOptions, control: &Control) ->
     if options.format == Some(Format::Parquet) {
         return Err(Error::input(name, "this is no Parquet file"));
     }
+    if begun.starts_with(npy::MAGIC) || options.format == Some(Format::Npy) {
+        let mut stream: Box<dyn Read + Send> = Box::new(Cursor::new(begun).chain(stream));
+        let header = NpyHeader::read(&mut stream, &name)?;
+        let plan = header.plan(&options.columns).map_err(|what| Error::input(&name, what))?;
+        return Ok(Input { path: path.into(), plan, kind: Kind::Npy(NpyCells::new(header, stream, &name)) });
+    }
     let tns =
         options.format == Some(Format::Tns) || options.format.is_none() && plain_name(path).ends_with(".tns");
     let text = begun.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&begun);
@@ -181,7 +212,9 @@ pub fn open_source(source: &Source, options: &ReadOptions, control: &Control) ->
             header: Some(false),
         }
     } else {
-        options.dialect
+        // The columns of a wide table are known by its header alone.
+        let header = options.dialect.header.or(options.columns.wide.as_ref().map(|_| true));
+        DialectRequest { header, ..options.dialect }
     };
     let found = dialect::detect(&lines, request, |line| options.columns.in_header(line));
     let found = found.map_err(|what| Error::input(&name, what))?;
@@ -235,6 +268,13 @@ pub fn read_rows(
                     each(batch)?;
                 }
                 before += input_bytes(path, control);
+            }
+            Ok(())
+        }
+        Kind::Npy(mut cells) => {
+            while let Some(batch) = cells.next_rows(&input.plan.rules)? {
+                control.check()?;
+                each(batch)?;
             }
             Ok(())
         }

@@ -43,6 +43,17 @@ pub struct BadRow {
     pub what: String,
 }
 
+/// What a row is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Taken {
+    /// An entry.
+    Entry,
+    /// Without a value.
+    Empty,
+    /// One that does not meet a condition.
+    LeftOut,
+}
+
 /// Some rows, in file order.
 #[derive(Debug, Clone, Default)]
 pub struct RowBatch {
@@ -58,8 +69,12 @@ pub struct RowBatch {
     pub times: Vec<f64>,
     /// What [`Cell::Text`] points into.
     pub text: Vec<u8>,
-    /// Rows that were left out.
+    /// Rows that cannot be used.
     pub bad: Vec<BadRow>,
+    /// How many rows (of a wide table, cells) have no value.
+    pub empty: u64,
+    /// How many rows do not meet the conditions.
+    pub left_out: u64,
     /// How times stood there.
     pub times_seen: TimesSeen,
     /// Which times of the row that is being read were dates, a bit per column of times.
@@ -100,11 +115,26 @@ impl RowBatch {
 
     /// Takes back a row that was begun and then found bad.
     pub fn reject(&mut self, rows: usize, line: u64, what: String) {
+        self.take_back(rows);
+        self.bad.push(BadRow { line, what });
+    }
+
+    /// Ends the row that follows `rows` others as it deserves.
+    pub fn end(&mut self, rows: usize, line: u64, taken: Result<Taken, String>, times: &[usize]) {
+        match taken {
+            Ok(Taken::Entry) => return self.accept(line, times),
+            Ok(Taken::Empty) => self.empty += 1,
+            Ok(Taken::LeftOut) => self.left_out += 1,
+            Err(what) => return self.reject(rows, line, what),
+        }
+        self.take_back(rows);
+    }
+
+    fn take_back(&mut self, rows: usize) {
         self.dates = 0;
         self.modes.iter_mut().for_each(|mode| mode.truncate(rows));
         self.values.truncate(rows);
         self.weights.truncate(rows);
         self.times.truncate(rows);
-        self.bad.push(BadRow { line, what });
     }
 }

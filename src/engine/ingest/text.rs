@@ -1,117 +1,18 @@
-//! Delimited text to rows: cut into chunks at line ends by one thread, parsed by the others.
+//! Delimited text to rows, a chunk at a time.
 
+use super::chunks::Chunk;
 use super::columns::{FilePlan, ModeRole};
 use super::dialect::Delimiter;
 use super::number::{parse_integer, parse_number};
-use super::rows::{Cell, ModeCells, RowBatch};
+use super::rows::{Cell, ModeCells, RowBatch, Taken};
+use super::rules::{self, RowRules, is_missing};
 use super::times::TimesSeen;
-use crate::error::{Error, Result};
+use super::wide::Wide;
 use crate::message::{printable, short};
 use crate::times::parse_time;
-use std::io::Read;
-use std::path::PathBuf;
 
 /// A line longer than this is taken for an unclosed quote or a binary file.
 pub(super) const LONGEST_LINE: usize = 1 << 20;
-
-/// Whole lines.
-#[derive(Debug)]
-pub struct Chunk {
-    /// The text, ending with a line end unless it is the last.
-    pub bytes: Vec<u8>,
-    /// The number of its first line.
-    pub first_line: u64,
-    /// How far the input has been read.
-    pub input_bytes: u64,
-}
-
-/// Cuts an input into chunks of whole lines.
-pub struct Chunks {
-    input: Box<dyn Read + Send>,
-    name: PathBuf,
-    rest: Vec<u8>,
-    size: usize,
-    quotes: Option<u8>,
-    line: u64,
-    ended: bool,
-}
-
-impl Chunks {
-    /// Chunks of about `size` bytes; `rest` was read already. Quotes matter where fields are
-    /// separated by one character.
-    pub fn new(
-        input: Box<dyn Read + Send>,
-        name: PathBuf,
-        rest: Vec<u8>,
-        size: usize,
-        delimiter: Delimiter,
-    ) -> Self {
-        let quotes = if let Delimiter::Byte(byte) = delimiter { Some(byte) } else { None };
-        Chunks { input, name, rest, size, quotes, line: 1, ended: false }
-    }
-
-    /// The next chunk; `None` at the end.
-    pub fn next_chunk(&mut self) -> Result<Option<Chunk>> {
-        loop {
-            if !self.ended {
-                let want = self.size.saturating_sub(self.rest.len()).max(self.size / 2);
-                let read = (&mut self.input).take(want as u64).read_to_end(&mut self.rest);
-                let count = read.map_err(|error| super::source::read_error(&self.name, error))?;
-                self.ended = count < want;
-            }
-            if self.rest.is_empty() {
-                return Ok(None);
-            }
-            let cut = if self.ended { self.rest.len() } else { self.last_line_end() };
-            if cut == 0 {
-                if self.rest.len() > LONGEST_LINE {
-                    return Err(Error::Row {
-                        file: self.name.clone(),
-                        line: self.line,
-                        what: "the line is longer than 1 MB: is a quote left open, or is this not text?"
-                            .into(),
-                    });
-                }
-                continue;
-            }
-            let rest = self.rest.split_off(cut);
-            let bytes = std::mem::replace(&mut self.rest, rest);
-            let chunk = Chunk { first_line: self.line, input_bytes: 0, bytes };
-            self.line += memchr::memchr_iter(b'\n', &chunk.bytes).count() as u64;
-            return Ok(Some(chunk));
-        }
-    }
-
-    /// One past the last line end that is not inside quotes; 0 where there is none.
-    fn last_line_end(&self) -> usize {
-        let Some(delimiter) = self.quotes.filter(|_| memchr::memchr(b'"', &self.rest).is_some()) else {
-            return memchr::memrchr(b'\n', &self.rest).map_or(0, |at| at + 1);
-        };
-        // As the csv crate reads: a quote opens only at the start of a field, and a quote inside
-        // quotes closes them unless another follows.
-        #[derive(Clone, Copy, PartialEq)]
-        enum At {
-            FieldStart,
-            Field,
-            Quoted,
-            QuoteInQuotes,
-        }
-        let (mut at, mut cut) = (At::FieldStart, 0);
-        for (position, &byte) in self.rest.iter().enumerate() {
-            at = match (at, byte) {
-                (At::Quoted, b'"') => At::QuoteInQuotes,
-                (At::Quoted, _) | (At::FieldStart | At::QuoteInQuotes, b'"') => At::Quoted,
-                (_, b'\n') => {
-                    cut = position + 1;
-                    At::FieldStart
-                }
-                (_, byte) if byte == delimiter => At::FieldStart,
-                _ => At::Field,
-            };
-        }
-        cut
-    }
-}
 
 /// Parses chunks into rows; one per thread.
 #[derive(Debug, Clone)]
@@ -121,31 +22,37 @@ pub struct Parser {
     skip_first: bool,
     count: usize,
     /// Column of each field that is wanted, in column order, and what it is for.
-    wanted: Vec<(usize, Want)>,
+    pub(super) wanted: Vec<(usize, Want)>,
     roles: Vec<ModeRole>,
     names: Vec<String>,
-    times: Vec<usize>,
+    pub(super) times: Vec<usize>,
+    value: Option<usize>,
+    rules: RowRules,
+    wide: Option<Wide>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Want {
+pub(super) enum Want {
     Mode(usize),
     Value,
     Weight,
     Time,
+    /// A condition, by its number.
+    Where(usize),
 }
 
 impl Parser {
     /// For files with that plan; `header` tells to skip the first line of the file, `comments`
     /// that `#` begins a comment.
     pub fn new(plan: &FilePlan, delimiter: Delimiter, header: bool, comments: bool) -> Self {
-        let mut wanted: Vec<(usize, Want)> = plan
-            .modes
-            .iter()
-            .enumerate()
-            .map(|(position, mode)| (mode.column, Want::Mode(position)))
-            .collect();
-        wanted.push((plan.value, Want::Value));
+        let ids = plan.id_columns().iter().enumerate();
+        let mut wanted: Vec<(usize, Want)> =
+            ids.map(|(position, mode)| (mode.column, Want::Mode(position))).collect();
+        if plan.wide.is_none() {
+            wanted.push((plan.value, Want::Value));
+        }
+        let conditions = plan.rules.conditions.iter().enumerate();
+        wanted.extend(conditions.map(|(number, (column, _))| (*column, Want::Where(number))));
         wanted.extend(plan.weight.iter().map(|(column, _)| (*column, Want::Weight)));
         wanted.extend(plan.time.map(|column| (column, Want::Time)));
         wanted.sort_by_key(|&(column, _)| column);
@@ -161,6 +68,9 @@ impl Parser {
             roles: plan.modes.iter().map(|mode| mode.role).collect(),
             names,
             times: plan.times(),
+            value: plan.wide.is_none().then_some(plan.value),
+            rules: plan.rules.clone(),
+            wide: plan.wide.clone(),
         }
     }
 
@@ -182,6 +92,9 @@ impl Parser {
         } else {
             self.parse_plain(&chunk, &mut batch);
             batch.text = chunk.bytes;
+        }
+        if let Some(wide) = &self.wide {
+            wide.add_names(&mut batch);
         }
         batch
     }
@@ -205,24 +118,31 @@ impl Parser {
                 continue;
             }
             let rows = batch.len();
+            if let Some(wide) = &self.wide {
+                let mut fields = Vec::with_capacity(self.count);
+                let count = self.delimiter.split(line, |_, field| fields.push(field.trim_ascii()));
+                if count != self.count {
+                    batch.reject(rows, number, self.wrong_count(count, line));
+                    continue;
+                }
+                let at = |column: usize| (fields[column].as_ptr() as usize - base) as u32;
+                self.take_wide(wide, |column| (fields[column], at(column)), number, batch);
+                continue;
+            }
             let mut next = 0;
-            let mut flaw = None;
+            let mut verdict = Verdict::default();
             let count = self.delimiter.split(line, |column, field| {
                 while let Some(&(_, want)) = self.wanted.get(next).filter(|(wanted, _)| *wanted == column) {
                     let field = field.trim_ascii();
                     let at = field.as_ptr() as usize - base;
-                    if flaw.is_none() {
-                        flaw = self.take(want, field, at as u32, batch).err();
-                    }
+                    verdict.hear(want, || self.take(want, field, at as u32, batch));
                     next += 1;
                 }
             });
             if count != self.count {
                 batch.reject(rows, number, self.wrong_count(count, line));
-            } else if let Some(what) = flaw {
-                batch.reject(rows, number, what);
             } else {
-                batch.accept(number, &self.times);
+                batch.end(rows, number, verdict.taken(), &self.times);
             }
         }
     }
@@ -260,16 +180,24 @@ impl Parser {
                 batch.reject(rows, line, self.wrong_count(record.len(), text.as_bytes()));
                 continue;
             }
-            let taken = self.wanted.iter().try_for_each(|&(column, want)| {
+            if let Some(wide) = &self.wide {
+                let start = batch.text.len() as u32;
+                record.iter().for_each(|field| batch.text.extend_from_slice(field.trim_ascii()));
+                let lengths = record.iter().map(|field| field.trim_ascii().len() as u32);
+                let starts: Vec<u32> =
+                    lengths.scan(start, |at, length| Some(std::mem::replace(at, *at + length))).collect();
+                let field = |column: usize| (record[column].trim_ascii(), starts[column]);
+                self.take_wide(wide, field, line, batch);
+                continue;
+            }
+            let mut verdict = Verdict::default();
+            for &(column, want) in &self.wanted {
                 let at = batch.text.len() as u32;
                 let field = record[column].trim_ascii();
                 batch.text.extend_from_slice(field);
-                self.take(want, field, at, batch)
-            });
-            match taken {
-                Ok(()) => batch.accept(line, &self.times),
-                Err(what) => batch.reject(rows, line, what),
+                verdict.hear(want, || self.take(want, field, at, batch));
             }
+            batch.end(rows, line, verdict.taken(), &self.times);
         }
     }
 
@@ -280,10 +208,27 @@ impl Parser {
 
     /// Puts one field where it belongs.
     #[inline]
-    fn take(&self, want: Want, field: &[u8], at: u32, batch: &mut RowBatch) -> Result<(), String> {
+    pub(super) fn take(
+        &self,
+        want: Want,
+        field: &[u8],
+        at: u32,
+        batch: &mut RowBatch,
+    ) -> Result<Taken, String> {
         match want {
-            Want::Value => {
-                batch.values.push(self.number(field, self.roles.len())?);
+            Want::Value => match parse_number(field) {
+                Some(number) if number.is_finite() => batch.values.push(number),
+                parsed if !self.rules.strict && (parsed.is_some_and(f64::is_nan) || is_missing(field)) => {
+                    return Ok(Taken::Empty);
+                }
+                _ => return self.number(field, self.roles.len()).map(|_| Taken::Entry),
+            },
+            Want::Where(number) => {
+                let (column, condition) = &self.rules.conditions[number];
+                // That a value is missing is said of the value.
+                let missing = Some(*column) == self.value && is_missing(field);
+                let met = missing || condition.meets(rules::Cell::Field(field))?;
+                return Ok(if met { Taken::Entry } else { Taken::LeftOut });
             }
             Want::Weight => {
                 let name = self.roles.len() + 1;
@@ -337,7 +282,7 @@ impl Parser {
                 }
             }
         }
-        Ok(())
+        Ok(Taken::Entry)
     }
 
     #[inline]
@@ -363,6 +308,43 @@ impl Parser {
         let name = self.names.get(column).filter(|_| column < self.roles.len());
         let name = name.map_or("the time", String::as_str);
         Err(format!("{name} is {}, neither a number nor an ISO-8601 date", shown(field)))
+    }
+}
+
+/// What the fields of a row say together: a row that is left out may be as bad as it likes, and one without
+/// a value is no entry, whatever else is wrong with it.
+#[derive(Debug, Default)]
+pub(super) struct Verdict {
+    taken: Option<Taken>,
+    /// A condition that cannot be told.
+    untold: Option<String>,
+    flaw: Option<String>,
+}
+
+impl Verdict {
+    #[inline]
+    pub(super) fn hear(&mut self, want: Want, take: impl FnOnce() -> Result<Taken, String>) {
+        let condition = matches!(want, Want::Where(_));
+        if self.taken == Some(Taken::LeftOut) || self.flaw.is_some() && !condition && want != Want::Value {
+            return;
+        }
+        match take() {
+            Ok(Taken::Entry) => {}
+            Ok(other) => self.taken = Some(other),
+            Err(what) if condition => self.untold = self.untold.take().or(Some(what)),
+            Err(what) => self.flaw = self.flaw.take().or(Some(what)),
+        }
+    }
+
+    #[inline]
+    pub(super) fn taken(self) -> Result<Taken, String> {
+        match (self.taken, self.untold, self.flaw) {
+            (Some(Taken::LeftOut), ..) => Ok(Taken::LeftOut),
+            (_, Some(what), _) => Err(what),
+            (Some(taken), ..) => Ok(taken),
+            (None, None, Some(what)) => Err(what),
+            (None, None, None) => Ok(Taken::Entry),
+        }
     }
 }
 
