@@ -7,18 +7,25 @@
 //! sorted, the mode order is chosen, and the spooled rows are sorted by their final indices;
 //! duplicates meet in the merge, and what comes out is written block by block. So the same rows in
 //! any order give the same bytes.
+//!
+//! Rows that are appended to a dataset go the same way (`append`): their ids are found among those of the
+//! dataset (`before`), and its entries, which are sorted, come to the merge beside them (`old`).
 
+mod append;
+mod before;
 mod build;
 mod gather;
 mod generations;
 mod ids;
 mod merge;
+mod old;
 mod options;
 mod order;
 mod resolve;
 mod split;
 mod spool;
 
+pub use append::{AppendOptions, append, append_batches, append_on};
 pub use gather::Gather;
 pub use options::{ConvertOptions, Converted, Duplicates, SplitRule};
 
@@ -73,14 +80,18 @@ pub fn convert_batches(
 }
 
 /// All inputs in the order in which they are read, each with its split where they are given by it.
-fn all_rows(options: &ConvertOptions, batches: Vec<(Split, Batches)>) -> Vec<(Origin, Option<Split>)> {
+fn all_rows(
+    options: &ConvertOptions,
+    batches: Vec<(Split, Batches)>,
+    given: bool,
+) -> Vec<(Origin, Option<Split>)> {
     let own = [&options.inputs, &options.validation, &options.test];
     let mut rows: [Vec<Origin>; 3] = Default::default();
     batches.into_iter().for_each(|(split, batches)| rows[split as usize].push(Origin::Batches(batches)));
     for (rows, files) in rows.iter_mut().zip(own) {
         rows.extend(files.iter().cloned().map(Origin::File));
     }
-    let parts = rows[1..].iter().any(|rows| !rows.is_empty());
+    let parts = given || rows[1..].iter().any(|rows| !rows.is_empty());
     let splits = rows.into_iter().zip(Split::ALL);
     splits
         .flat_map(|(rows, split)| rows.into_iter().map(move |rows| (rows, parts.then_some(split))))
@@ -97,15 +108,28 @@ fn convert_all(
     let staging = Staging::create(disk, &output(options), &DatasetKind)?;
     let budget = Budget::new(options.memory)?;
     let scratch = scratch_directory(options.temp_dir.as_deref(), &options.output)?;
+    let gather = gather_all(options, batches, false, &budget, &scratch, control)?;
+    build::build(gather, None, options, staging, &budget, &scratch, control)
+}
+
+/// Reads all rows; they come with their split where it is `given`, or where there are files of several.
+fn gather_all(
+    options: &ConvertOptions,
+    batches: Vec<(Split, Batches)>,
+    given: bool,
+    budget: &Budget,
+    scratch: &Path,
+    control: &Control,
+) -> Result<Gather> {
     let mut read = options.read.clone();
     // A thread holds a chunk and the rows parsed from it, some ten times as large.
     let threads = read.threads.clamp(1, crate::usage::most_threads());
     read.threads = threads;
     read.chunk = (options.memory as usize / (threads * 200)).clamp(32 << 10, 512 << 10);
-    read.scratch.clone_from(&scratch);
+    read.scratch = scratch.into();
     let pipeline = budget.reserve((threads * read.chunk * 24) as u64 + (4 << 20), "reading")?;
 
-    let all = all_rows(options, batches);
+    let all = all_rows(options, batches, given);
     let total: u64 = all.iter().map(|(rows, _)| rows.bytes()).sum();
     control.progress().stage("read", Unit::Bytes, total);
     let mut gather: Option<Gather> = None;
@@ -127,7 +151,7 @@ fn convert_all(
                 }
                 fix_columns(&mut read, input.plan());
                 let tagged = part.is_some();
-                gather.insert(Gather::new(input.plan(), tagged, &budget, &scratch, options.skip_bad)?)
+                gather.insert(Gather::new(input.plan(), tagged, budget, scratch, options.skip_bad)?)
             }
         };
         let rows_before = gather.rows();
@@ -145,8 +169,7 @@ fn convert_all(
         before += bytes;
     }
     drop(pipeline);
-    let Some(gather) = gather else { return Err(Error::request("there is no input file")) };
-    build::build(gather, options, staging, &budget, &scratch, control)
+    gather.ok_or_else(|| Error::request("there is no input file"))
 }
 
 /// Writes entries that a program makes (`fill` pushes them into the [`Gather`]) as a dataset.
@@ -163,7 +186,7 @@ pub fn convert_entries(
     let scratch = scratch_directory(options.temp_dir.as_deref(), &options.output)?;
     let mut gather = Gather::for_indices(names, dims, &budget, &scratch)?;
     fill(&mut gather)?;
-    build::build(gather, options, staging, &budget, &scratch, control)
+    build::build(gather, None, options, staging, &budget, &scratch, control)
 }
 
 /// Later files must have the columns of the first: what was guessed once is asked for by name, and
