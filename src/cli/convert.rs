@@ -9,9 +9,9 @@ use tenfill_engine::convert::{ConvertOptions, Converted, Duplicates, SplitRule, 
 use tenfill_engine::error::{Error, Result};
 use tenfill_engine::ingest::columns::{Binning, ColumnRequest};
 use tenfill_engine::ingest::dialect::{Delimiter, DialectRequest};
-use tenfill_engine::ingest::{Condition, Format, ReadOptions, STREAM, WideRequest};
+use tenfill_engine::ingest::{Batches, Condition, Format, ReadOptions, STREAM, WideRequest};
 use tenfill_engine::message::printable;
-use tenfill_engine::shard::Manifest;
+use tenfill_engine::shard::{Manifest, Split};
 use tenfill_engine::units;
 use tenfill_engine::usage::Usage;
 
@@ -102,9 +102,9 @@ pub(super) struct ConvertArguments {
     /// Test entries in files of their own (no split then)
     #[arg(long, value_name = "FILE", help_heading = "Input")]
     test: Vec<PathBuf>,
-    /// What to do with rows that have the same ids
-    #[arg(long, value_enum, default_value_t = DuplicatesArgument::Mean, help_heading = "Input")]
-    duplicates: DuplicatesArgument,
+    /// What to do with rows that have the same ids [default: mean; of append, what the dataset has]
+    #[arg(long, value_enum, help_heading = "Input")]
+    duplicates: Option<DuplicatesArgument>,
     /// Between fields: , ; | :: tab space [default: found from the first lines]
     #[arg(long, value_parser = Delimiter::parse, help_heading = "Input")]
     delimiter: Option<Delimiter>,
@@ -149,6 +149,18 @@ enum DuplicatesArgument {
     Sum,
 }
 
+impl DuplicatesArgument {
+    fn rule(self) -> Duplicates {
+        match self {
+            DuplicatesArgument::Error => Duplicates::Error,
+            DuplicatesArgument::First => Duplicates::First,
+            DuplicatesArgument::Last => Duplicates::Last,
+            DuplicatesArgument::Mean => Duplicates::Mean,
+            DuplicatesArgument::Sum => Duplicates::Sum,
+        }
+    }
+}
+
 #[derive(clap::ValueEnum, Clone, Copy)]
 enum FormatArgument {
     /// Delimited text
@@ -176,6 +188,11 @@ impl ConvertArguments {
     /// Takes the columns of the modes that a program has handed over.
     pub(super) fn set_modes(&mut self, context: &Context) {
         self.modes = context.modes.clone().or(self.modes.take());
+    }
+
+    /// What is said of the rules by which a dataset was made: split, column of times, duplicates.
+    pub(super) fn rules(&self) -> (Option<SplitRule>, Option<String>, Option<Duplicates>) {
+        (self.split, self.time_column.clone(), self.duplicates.map(DuplicatesArgument::rule))
     }
 
     /// The options of a conversion.
@@ -218,13 +235,7 @@ impl ConvertArguments {
             FormatArgument::Parquet => Format::Parquet,
             FormatArgument::Npy => Format::Npy,
         });
-        let duplicates = match self.duplicates {
-            DuplicatesArgument::Error => Duplicates::Error,
-            DuplicatesArgument::First => Duplicates::First,
-            DuplicatesArgument::Last => Duplicates::Last,
-            DuplicatesArgument::Mean => Duplicates::Mean,
-            DuplicatesArgument::Sum => Duplicates::Sum,
-        };
+        let duplicates = self.duplicates.map_or(Duplicates::Mean, DuplicatesArgument::rule);
         Ok(ConvertOptions {
             validation: self.validation,
             test: self.test,
@@ -252,20 +263,36 @@ pub(super) fn run(arguments: Arguments, context: &Context) -> Result<ExitCode> {
     let Arguments { inputs, output, mut options, memory, threads, force, seed } = arguments;
     options.set_modes(context);
     let mut options = options.options(inputs, output, seed, memory, context.threads(threads), force)?;
-    let batches = context.take_batches();
-    if !batches.is_empty() {
-        for files in [&mut options.inputs, &mut options.validation, &mut options.test] {
-            files.retain(|path| path != Path::new(STREAM));
-        }
-    }
+    let batches = take_batches(&mut options, context);
     let converted = convert_batches(&options, batches, &context.control)?;
     converted.notes.iter().for_each(|note| context.control.say(note));
     report(&converted, &options.output, &usage, context);
     Ok(ExitCode::SUCCESS)
 }
 
+/// The rows that a program has handed over, in place of the files that stand for them.
+pub(super) fn take_batches(options: &mut ConvertOptions, context: &Context) -> Vec<(Split, Batches)> {
+    let batches = context.take_batches();
+    if !batches.is_empty() {
+        for files in [&mut options.inputs, &mut options.validation, &mut options.test] {
+            files.retain(|path| path != Path::new(STREAM));
+        }
+    }
+    batches
+}
+
 /// The outcome for people and programs; synth has the same.
 pub(super) fn report(converted: &Converted, output: &Path, usage: &Usage, context: &Context) {
+    context.finish(&told(converted, output, usage, context));
+}
+
+/// The outcome for people, and its fields for programs.
+pub(super) fn told(
+    converted: &Converted,
+    output: &Path,
+    usage: &Usage,
+    context: &Context,
+) -> serde_json::Value {
     let manifest = &converted.manifest;
     context.print(summary(manifest, output));
     let seconds = usage.seconds();
@@ -292,7 +319,7 @@ pub(super) fn report(converted: &Converted, output: &Path, usage: &Usage, contex
     ] {
         line[name] = value;
     }
-    context.finish(&line);
+    line
 }
 
 /// What a dataset holds, in a few lines.

@@ -1,9 +1,11 @@
 //! One file per command: arguments to options, one call of the library, results to people.
 
+mod append;
 mod call;
 mod complete;
 mod convert;
 mod distribute;
+mod entries;
 mod evaluate;
 mod export;
 mod flags;
@@ -79,7 +81,9 @@ enum Command {
     Export(export::Arguments),
     Report(report::Arguments),
     Convert(convert::Arguments),
+    Append(Box<append::Arguments>),
     Inspect(inspect::Arguments),
+    Entries(entries::Arguments),
     Verify(verify::Arguments),
     Distribute(distribute::Arguments),
     Synth(synth::Arguments),
@@ -306,6 +310,8 @@ fn run(command: Command, context: &Context) -> Result<ExitCode> {
         Command::Report(arguments) => report::run(&arguments, context),
         Command::Man(arguments) => man::run(&arguments, context),
         Command::Convert(arguments) => convert::run(arguments, context),
+        Command::Entries(arguments) => entries::run(&arguments, context),
+        Command::Append(arguments) => append::run(*arguments, context),
         Command::Inspect(arguments) => inspect::run(&arguments, context),
         Command::Verify(arguments) => verify::run(&arguments, context),
         Command::Distribute(arguments) => distribute::run(&arguments, context),

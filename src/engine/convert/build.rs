@@ -1,8 +1,10 @@
 //! Spooled rows to a dataset: final indices, sort, duplicates, shards, manifest.
 
+use super::before;
 use super::gather::{Gather, WRITING};
 use super::merge::{Job, Layout, Merged};
-use super::options::{ConvertOptions, Converted, SplitRule};
+use super::old::Old;
+use super::options::{ConvertOptions, Converted, Duplicates, SplitRule};
 use super::order;
 use super::resolve::{self, ModeIndex, Resolved};
 use super::split::{Splitter, time_thresholds};
@@ -10,7 +12,9 @@ use crate::budget::Budget;
 use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::ingest::TimesSeen;
-use crate::shard::{Bins, DatasetWriter, Manifest, Mode, ModeKind, ModeStatistics, Weights, format_version};
+use crate::shard::{
+    Bins, Dataset, DatasetWriter, Manifest, Mode, ModeKind, ModeStatistics, SplitBy, Weights, format_version,
+};
 use crate::sort::Packing;
 use crate::storage::{Staging, make_dir};
 use crate::times::format_time;
@@ -20,8 +24,10 @@ use std::path::Path;
 /// The largest value whose square can be summed up over any number of entries.
 const MOST: f64 = 1e140;
 
+/// Writes the dataset of the rows, or with `onto` the one that has them beside its own entries.
 pub(super) fn build(
     gather: Gather,
+    onto: Option<&Dataset>,
     options: &ConvertOptions,
     staging: Staging<'_>,
     budget: &Budget,
@@ -36,6 +42,7 @@ pub(super) fn build(
         modes,
         mut spool,
         tagged,
+        time_name,
         pairs,
         times,
         bad,
@@ -49,18 +56,28 @@ pub(super) fn build(
     let resolved = resolved.map(|(position, (name, mode))| {
         resolve::resolve(name, position, mode, &times, spool.len(), budget, control)
     });
-    let resolved = resolved.collect::<Result<Vec<Resolved>>>()?;
+    let mut resolved = resolved.collect::<Result<Vec<Resolved>>>()?;
+    let shifts = onto.map(|dataset| before::extend(&mut resolved, dataset, budget)).transpose()?;
     let dims: Vec<u32> = resolved.iter().map(|mode| mode.dim).collect();
-    let (mode_order, mode_order_reason) = order::choose(&names, &dims, &pairs);
+    let (mode_order, mode_order_reason) = match onto.map(Dataset::manifest) {
+        // Its entries are sorted already.
+        Some(old) => (old.mode_order.clone(), old.mode_order_reason.clone()),
+        None => order::choose(&names, &dims, &pairs),
+    };
+    let old = onto.zip(shifts).map(|(dataset, shifts)| {
+        let shifts = mode_order.iter().map(|&mode| shifts[mode]).collect();
+        Old { dataset, shifts }
+    });
     let level_dims: Vec<u32> = mode_order.iter().map(|&mode| dims[mode]).collect();
 
     let mut times_note = None;
-    let (splitter, split_rule) = match options.split {
-        _ if tagged => (Splitter::Given, "given files".to_string()),
+    let (splitter, split_rule, split_by) = match options.split {
+        _ if tagged => (Splitter::Given, "given files".to_string(), SplitBy::Given),
         SplitRule::Shares(shares) => {
             let [train, validation, test] = shares.map(|share| 100.0 * share);
             let rule = format!("{train:.4}/{validation:.4}/{test:.4} by hash, seed {}", options.seed);
-            (Splitter::by_hash(shares, options.seed), rule.replace(".0000", ""))
+            let by = SplitBy::Hash { shares, seed: options.seed };
+            (Splitter::by_hash(shares, options.seed), rule.replace(".0000", ""), by)
         }
         SplitRule::Time => {
             let unit = times.unit(TimesSeen::SPLIT);
@@ -76,6 +93,7 @@ pub(super) fn build(
             (
                 Splitter::Time { train, validation },
                 "time: the latest tenth to test, the tenth before to validation".into(),
+                SplitBy::Time { column: time_name },
             )
         }
     };
@@ -97,6 +115,9 @@ pub(super) fn build(
         Error::Budget { budget, needed, what } => Error::Budget { budget, needed: needed / 4 * 5, what },
         error => error,
     })?;
+    let record = 8 * (packing.bits().div_ceil(64).next_power_of_two() as usize + 1 + usize::from(weighted));
+    let reading = old.as_ref().map_or(Ok(0), |old| old.memory(record))?;
+    let reading = budget.reserve(reading, "reading the dataset")?;
     let sorting = budget.reserve(budget.free() * 9 / 10, "sorting")?;
     let job = Job {
         layout,
@@ -108,6 +129,7 @@ pub(super) fn build(
         control,
         rows,
         memory: sorting.bytes(),
+        old: old.as_ref(),
     };
     let (written, merged) = match (packing.bits(), weighted) {
         (0..=64, false) => job.run::<1, f64>(spool)?,
@@ -117,7 +139,7 @@ pub(super) fn build(
         (65..=128, true) => job.run::<2, [f64; 2]>(spool)?,
         (_, true) => job.run::<4, [f64; 2]>(spool)?,
     };
-    drop((writing, sorting));
+    drop((writing, reading, sorting));
     let largest = written.largest;
     if largest > MOST {
         return Err(Error::request(format!(
@@ -162,6 +184,17 @@ pub(super) fn build(
     }
     let mut splits = written.splits.into_iter();
     let mut next = || splits.next().unwrap_or_default();
+    let before = onto.map(Dataset::manifest);
+    let (split_rule, split_by) = match before {
+        None => (split_rule, split_by),
+        Some(before) => {
+            // Further rows follow the rule that the dataset began with, unless they are given another.
+            let rules = &before.split_rule;
+            let known = rules.split("; appended: ").any(|rule| rule == split_rule);
+            let all = if known { rules.clone() } else { format!("{rules}; appended: {split_rule}") };
+            (all, before.split_by.clone().unwrap_or_else(|| SplitBy::of_rule(rules)))
+        }
+    };
     let manifest = Manifest {
         format_version: format_version(weights.is_some()),
         written_by: concat!("tenfill ", env!("CARGO_PKG_VERSION")).into(),
@@ -169,12 +202,14 @@ pub(super) fn build(
         value: value_name,
         mode_order,
         mode_order_reason,
-        duplicates: merged.duplicates,
+        duplicates: merged.duplicates + before.map_or(0, |before| before.duplicates),
         duplicates_rule: options.duplicates.name().into(),
         split_rule,
         values: written.values,
         weights,
         part: None,
+        split_by: Some(split_by),
+        appended: before.map_or(0, |before| before.appended + 1),
         train: next(),
         validation: next(),
         test: next(),
@@ -184,6 +219,12 @@ pub(super) fn build(
     }
     manifest.write(disk, staging.path())?;
     let mut notes = notes(&manifest, &merged, bad, first_bad, tagged);
+    let joined = before.is_some_and(|before| before.duplicates > 0 && before.weights.is_none());
+    if joined && merged.met > 0 && options.duplicates == Duplicates::Mean {
+        notes.push(
+            "an entry of the dataset counts as one row of the mean, however many it was joined from".into(),
+        );
+    }
     notes.extend(times_note);
     if left_out > 0 {
         notes.push(format!("`where` leaves out {} rows", units::count(left_out)));

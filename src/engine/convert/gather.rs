@@ -94,6 +94,8 @@ pub struct Gather {
     pub(super) tagged: bool,
     /// Whether every spooled row carries a time for the split.
     pub(super) timed: bool,
+    /// The column of these times, where it is no mode.
+    pub(super) time_name: Option<String>,
     pub(super) pairs: Pairs,
     pub(super) times: ColumnTimes,
     pub(super) bad: u64,
@@ -130,7 +132,12 @@ impl Gather {
             ModeRole::Bins(binning) => ModeGather::Bins { binning, span: Span::EMPTY },
         });
         let names = plan.modes.iter().map(|mode| mode.name.clone()).collect();
-        Self::with(
+        let apart = plan.time.filter(|time| plan.modes.iter().all(|mode| mode.column != *time));
+        let time_name = apart.map(|column| match plan.names.as_ref().and_then(|names| names.get(column)) {
+            Some(name) if !name.is_empty() => name.clone(),
+            _ => (column + 1).to_string(),
+        });
+        let gather = Self::with(
             names,
             plan.value_name.clone(),
             plan.weight.as_ref().map(|(_, name)| name.clone()),
@@ -140,7 +147,8 @@ impl Gather {
             budget,
             scratch,
             skip_bad,
-        )
+        )?;
+        Ok(Gather { time_name, ..gather })
     }
 
     /// For entries that a program makes: indices from 0, each with its split.
@@ -177,6 +185,7 @@ impl Gather {
             spool: Spool::new(layout.bytes, budget, scratch)?,
             tagged,
             timed,
+            time_name: None,
             times: ColumnTimes::default(),
             bad: 0,
             empty: 0,

@@ -1,5 +1,6 @@
 //! Spooled rows to shards: sorted by their entry, joined where several rows have the same, written.
 
+use super::old::Old;
 use super::options::{ConvertOptions, Duplicates};
 use super::resolve::{ModeIndex, Resolved, f64_of};
 use super::split::Splitter;
@@ -10,6 +11,7 @@ use crate::shard::{DatasetWriter, Split};
 use crate::sort::{Key, Packing, Payload, Record, Sorter, Ties};
 use crate::storage::Staging;
 use bytemuck::Pod;
+use std::cmp::Ordering;
 use std::path::Path;
 
 /// Entries that go to the writing thread at a time.
@@ -41,7 +43,7 @@ impl Layout<'_> {
         let mut hashes = [0; MAX_ORDER];
         let mut at = 0;
         for (position, mode) in self.modes.iter().enumerate() {
-            (indices[position], hashes[position]) = mode.index.read(&row[at..]);
+            (indices[position], hashes[position]) = mode.read(&row[at..]);
             at += mode.index.width();
         }
         let order = self.modes.len();
@@ -69,6 +71,8 @@ impl Layout<'_> {
 pub(super) struct Merged {
     pub(super) duplicates: u64,
     pub(super) overlap: u64,
+    /// Rows that fell on an entry of the dataset that they are appended to.
+    pub(super) met: u64,
 }
 
 /// Everything about the way from spooled rows to shards.
@@ -82,6 +86,8 @@ pub(super) struct Job<'a> {
     pub(super) control: &'a Control,
     pub(super) rows: u64,
     pub(super) memory: u64,
+    /// The dataset that the rows are appended to.
+    pub(super) old: Option<&'a Old<'a>>,
 }
 
 impl Job<'_> {
@@ -114,13 +120,18 @@ impl Job<'_> {
             Ok(())
         })?;
         drop(spool);
-        self.control.progress().stage("write", Unit::Rows, self.rows);
+        // With duplicates: what a conversion of all rows at once would have counted.
+        let before = self.old.map_or(0, |old| {
+            let manifest = old.dataset.manifest();
+            Split::ALL.iter().map(|&split| manifest.split(split).entries).sum::<u64>() + manifest.duplicates
+        });
+        self.control.progress().stage("write", Unit::Rows, self.rows + before);
         let disk = self.staging.disk();
         let mut writer = DatasetWriter::create(
             disk,
             self.staging.path(),
             self.level_dims,
-            self.rows,
+            self.rows + before,
             self.layout.weighted,
         )?;
         let (give, take) = crossbeam_channel::bounded::<Vec<Record<W, P>>>(4);
@@ -137,16 +148,37 @@ impl Job<'_> {
                 }
                 writer.finish()
             });
-            let mut merger = Merger::new(self, give);
-            let mut done = 0u64;
-            let sorted = sorter.finish(self.control, |record| {
-                done += 1;
-                if done.is_multiple_of(1 << 18) {
-                    self.control.progress().advance(done, &"");
+            let merge = || {
+                let mut merger = Merger::new(self, give);
+                let mut old = self.old.map(|old| old.entries::<W, P>(packing)).transpose()?;
+                let mut done = 0u64;
+                let mut step = || {
+                    done += 1;
+                    if done.is_multiple_of(1 << 18) {
+                        self.control.progress().advance(done, &"");
+                        return self.control.check();
+                    }
+                    Ok(())
+                };
+                sorter.finish(self.control, |record| {
+                    while let Some(entry) = old.as_ref().and_then(|old| old.peek())
+                        && merger.comes_first(entry, record, ties)
+                    {
+                        step()?;
+                        merger.take(&entry.clone(), true)?;
+                        old.as_mut().map_or(Ok(()), |old| old.advance())?;
+                    }
+                    step()?;
+                    merger.take(record, false)
+                })?;
+                while let Some(entry) = old.as_ref().and_then(|old| old.peek()) {
+                    step()?;
+                    merger.take(&entry.clone(), true)?;
+                    old.as_mut().map_or(Ok(()), |old| old.advance())?;
                 }
-                merger.take(record)
-            });
-            let merged = sorted.and_then(|()| merger.finish());
+                merger.finish()
+            };
+            let merged = merge();
             let written = writing.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             // The writer's own error is the cause; the merger only sees that nobody listens.
             match (written, merged) {
@@ -163,11 +195,13 @@ impl Job<'_> {
         let label = |(level, &mode): (usize, &usize)| {
             let resolved = &self.layout.modes[mode];
             let text = match &resolved.index {
-                ModeIndex::Ids(ids) => match ids.labels()?.nth(levels[level] as usize) {
+                ModeIndex::Ids(ids) => match resolved.labels(ids)?.nth(levels[level] as usize) {
                     Some(key) => key?.label().to_text().into_owned(),
                     None => format!("index {}", levels[level]),
                 },
-                ModeIndex::Indices { base } => (i64::from(levels[level]) + base).to_string(),
+                ModeIndex::Indices { base, before } => {
+                    (i64::from(levels[level]) + base - i64::from(*before)).to_string()
+                }
                 ModeIndex::Bins { .. } => format!("bin {}", levels[level]),
             };
             Ok((mode, format!("{} {text}", self.names[mode])))
@@ -177,6 +211,12 @@ impl Job<'_> {
         labels.sort();
         Ok(labels.into_iter().map(|(_, label)| label).collect::<Vec<_>>().join(", "))
     }
+}
+
+/// Whether two keys are of one cell: the split lies in the last two bits.
+#[inline]
+fn same_cell<const W: usize>(a: &Key<W>, b: &Key<W>) -> bool {
+    a[..W - 1] == b[..W - 1] && a[W - 1] >> 2 == b[W - 1] >> 2
 }
 
 /// Joins rows of the same entry. Weights of rows that are joined add up, and the mean is weighted.
@@ -191,29 +231,50 @@ struct Merger<'a, const W: usize, P> {
     weighted_sum: f64,
     weight: f64,
     count: u64,
-    by_time: bool,
+    /// Whether the present entry is one of the dataset that rows are appended to: it stays in its split.
+    is_old: bool,
+    /// Whether rows of one entry belong together though their splits differ.
+    joins_splits: bool,
     merged: Merged,
 }
 
 impl<'a, const W: usize, P: Payload> Merger<'a, W, P> {
     fn new(job: &'a Job<'a>, give: crossbeam_channel::Sender<Vec<Record<W, P>>>) -> Self {
-        let by_time = matches!(job.layout.splitter, Splitter::Time { .. });
+        let joins_splits = match job.layout.splitter {
+            Splitter::Given => false,
+            Splitter::Time { .. } => true,
+            Splitter::Hash { .. } => job.old.is_some(),
+        };
         let batch = Vec::with_capacity(BATCH);
         let (sum, weighted_sum, weight) = (0.0, 0.0, 0.0);
         let merged = Merged::default();
-        Merger { job, give, batch, current: None, sum, weighted_sum, weight, count: 0, by_time, merged }
+        let (current, count, is_old) = (None, 0, false);
+        Merger { job, give, batch, current, sum, weighted_sum, weight, count, is_old, joins_splits, merged }
+    }
+
+    /// Whether an entry of the dataset comes before a new row. Of one cell and split the lesser value does,
+    /// as among rows that are converted together, or the entry, which was there first.
+    #[inline]
+    fn comes_first(&self, entry: &Record<W, P>, row: &Record<W, P>, ties: Ties) -> bool {
+        match entry.key.cmp(&row.key) {
+            Ordering::Equal => ties == Ties::Arrival || entry.value.order(&row.value).is_le(),
+            Ordering::Less => true,
+            Ordering::Greater => self.joins_splits && same_cell(&entry.key, &row.key),
+        }
     }
 
     #[inline]
-    fn take(&mut self, record: &Record<W, P>) -> Result<()> {
+    fn take(&mut self, record: &Record<W, P>, old: bool) -> Result<()> {
         if let Some(current) = &mut self.current {
-            // The tag lies in the last two bits.
-            let same_cell = current.key[..W - 1] == record.key[..W - 1]
-                && current.key[W - 1] >> 2 == record.key[W - 1] >> 2;
+            let same_cell = same_cell(&current.key, &record.key);
             let same_split = current.key[W - 1] == record.key[W - 1];
-            if same_cell && (same_split || self.by_time) {
-                // Split by time, an entry belongs where its latest row does.
-                current.key = record.key;
+            if same_cell && (same_split || self.joins_splits) && !(old && self.is_old) {
+                // Split by time, an entry belongs where its latest row does; one that was there stays.
+                if old || !self.is_old {
+                    current.key = record.key;
+                }
+                self.merged.met += u64::from(old || self.is_old);
+                self.is_old |= old;
                 self.count += 1;
                 self.sum += record.value.value();
                 if let Some(weight) = record.value.weight() {
@@ -226,8 +287,12 @@ impl<'a, const W: usize, P: Payload> Merger<'a, W, P> {
                 self.merged.duplicates += 1;
                 if self.job.options.duplicates == Duplicates::Error {
                     let entry = self.job.labels(&record.key)?;
+                    let what = match self.is_old {
+                        true => "a new row has an entry of the dataset",
+                        false => "two rows have the same entry",
+                    };
                     return Err(Error::request(format!(
-                        "two rows have the same entry ({entry}): `duplicates` mean, sum, first or last joins them"
+                        "{what} ({entry}): `duplicates` mean, sum, first or last joins them"
                     )));
                 }
                 return Ok(());
@@ -236,6 +301,7 @@ impl<'a, const W: usize, P: Payload> Merger<'a, W, P> {
         }
         self.end_entry()?;
         self.current = Some(*record);
+        self.is_old = old;
         self.sum = record.value.value();
         self.weight = record.value.weight().unwrap_or(0.0);
         self.weighted_sum = self.weight * self.sum;

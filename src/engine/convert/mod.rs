@@ -7,18 +7,25 @@
 //! sorted, the mode order is chosen, and the spooled rows are sorted by their final indices;
 //! duplicates meet in the merge, and what comes out is written block by block. So the same rows in
 //! any order give the same bytes.
+//!
+//! Rows that are appended to a dataset go the same way (`append`): their ids are found among those of the
+//! dataset (`before`), and its entries, which are sorted, come to the merge beside them (`old`).
 
+mod append;
+mod before;
 mod build;
 mod gather;
 mod generations;
 mod ids;
 mod merge;
+mod old;
 mod options;
 mod order;
 mod resolve;
 mod split;
 mod spool;
 
+pub use append::{AppendOptions, append, append_batches, append_on};
 pub use gather::Gather;
 pub use options::{ConvertOptions, Converted, Duplicates, SplitRule};
 
@@ -78,6 +85,7 @@ pub fn convert_batches(
 fn all_rows(
     options: &ConvertOptions,
     batches: Vec<(Split, Batches)>,
+    given: bool,
     control: &Control,
 ) -> Result<Vec<(Origin, Option<Split>)>> {
     let own = [&options.inputs, &options.validation, &options.test];
@@ -88,7 +96,7 @@ fn all_rows(
             rows.extend(expanded(file, control)?.into_iter().map(Origin::File));
         }
     }
-    let parts = rows[1..].iter().any(|rows| !rows.is_empty());
+    let parts = given || rows[1..].iter().any(|rows| !rows.is_empty());
     let splits = rows.into_iter().zip(Split::ALL);
     Ok(splits
         .flat_map(|(rows, split)| rows.into_iter().map(move |rows| (rows, parts.then_some(split))))
@@ -116,15 +124,28 @@ fn convert_all(
     let staging = Staging::create(disk, &output(options), &DatasetKind)?;
     let budget = Budget::new(options.memory)?;
     let scratch = scratch_directory(options.temp_dir.as_deref(), &options.output)?;
+    let gather = gather_all(options, batches, false, &budget, &scratch, control)?;
+    build::build(gather, None, options, staging, &budget, &scratch, control)
+}
+
+/// Reads all rows; they come with their split where it is `given`, or where there are files of several.
+fn gather_all(
+    options: &ConvertOptions,
+    batches: Vec<(Split, Batches)>,
+    given: bool,
+    budget: &Budget,
+    scratch: &Path,
+    control: &Control,
+) -> Result<Gather> {
     let mut read = options.read.clone();
     // A thread holds a chunk and the rows parsed from it, some ten times as large.
     let threads = read.threads.clamp(1, crate::usage::most_threads());
     read.threads = threads;
     read.chunk = (options.memory as usize / (threads * 200)).clamp(32 << 10, 512 << 10);
-    read.scratch.clone_from(&scratch);
+    read.scratch = scratch.into();
     let pipeline = budget.reserve((threads * read.chunk * 24) as u64 + (4 << 20), "reading")?;
 
-    let all = all_rows(options, batches, control)?;
+    let all = all_rows(options, batches, given, control)?;
     let total: u64 = all.iter().map(|(rows, _)| rows.bytes(control)).sum();
     control.progress().stage("read", Unit::Bytes, total);
     let mut gather: Option<Gather> = None;
@@ -146,7 +167,7 @@ fn convert_all(
                 }
                 fix_columns(&mut read, input.plan());
                 let tagged = part.is_some();
-                gather.insert(Gather::new(input.plan(), tagged, &budget, &scratch, options.skip_bad)?)
+                gather.insert(Gather::new(input.plan(), tagged, budget, scratch, options.skip_bad)?)
             }
         };
         let before_it = (gather.rows(), gather.empty + gather.left_out);
@@ -172,7 +193,7 @@ fn convert_all(
             n => format!("no row is left: `where` leaves out {}, and {empty} have no value", units::count(n)),
         }));
     }
-    build::build(gather, options, staging, &budget, &scratch, control)
+    Ok(gather)
 }
 
 /// Writes entries that a program makes (`fill` pushes them into the [`Gather`]) as a dataset.
@@ -189,7 +210,7 @@ pub fn convert_entries(
     let scratch = scratch_directory(options.temp_dir.as_deref(), &options.output)?;
     let mut gather = Gather::for_indices(names, dims, &budget, &scratch)?;
     fill(&mut gather)?;
-    build::build(gather, options, staging, &budget, &scratch, control)
+    build::build(gather, None, options, staging, &budget, &scratch, control)
 }
 
 /// Later files must have the columns of the first: what was guessed once is asked for by name, and

@@ -1,12 +1,13 @@
 //! When all rows are in: labels sorted, bins fixed, provisional numbers to indices.
 
+use super::before::Before;
 use super::gather::{IdsSoFar, ModeGather};
-use super::ids::{Ids, InOrder};
+use super::ids::Ids;
 use crate::budget::Budget;
 use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::ingest::ColumnTimes;
-use crate::ingest::label::{Label, hash_integer};
+use crate::ingest::label::{Label, OwnedKey, hash_integer};
 use crate::ingest::sketch::mix;
 use crate::ingest::times::OtherUnit;
 use crate::shard::{Bins, LABELS_PER_BATCH, ModeKind, write_label_parts};
@@ -21,8 +22,11 @@ use std::sync::Arc;
 /// The way from a spooled cell to an index and a hash of its label.
 pub(super) enum ModeIndex {
     Ids(Box<Ids>),
+    /// Index 0 of the rows stands for the number `base`; of the dataset that they are appended to,
+    /// `before` come before it.
     Indices {
         base: i64,
+        before: u32,
     },
     /// Bin `b` stands for the numbers from `origin + b width` on; it is bin `first + b` from 0 on.
     Bins {
@@ -38,17 +42,44 @@ pub(super) struct Resolved {
     pub dim: u32,
     pub index: ModeIndex,
     pub bins: Option<Bins>,
+    /// Where the mode has ids of a dataset that rows are appended to.
+    pub before: Option<Before>,
 }
 
-impl ModeIndex {
+impl Resolved {
+    fn new(dim: u32, index: ModeIndex, bins: Option<Bins>) -> Self {
+        Resolved { dim, index, bins, before: None }
+    }
+
     /// Reads the cell at the start of `cell`.
     #[inline]
     pub(super) fn read(&self, cell: &[u8]) -> (u32, u64) {
+        let (index, hash) = self.index.read(cell);
+        (self.before.as_ref().map_or(index, |before| before.place(index)), hash)
+    }
+
+    /// All labels of a mode of ids, in the order of their indices: those of the dataset that rows are
+    /// appended to first.
+    pub(super) fn labels<'a>(
+        &'a self,
+        ids: &'a Ids,
+    ) -> Result<Box<dyn Iterator<Item = Result<OwnedKey>> + 'a>> {
+        let own = ids.labels()?;
+        Ok(match &self.before {
+            None => Box::new(own),
+            Some(before) => Box::new(before.labels().map(Ok).chain(before.added(own))),
+        })
+    }
+}
+
+impl ModeIndex {
+    #[inline]
+    fn read(&self, cell: &[u8]) -> (u32, u64) {
         match self {
             ModeIndex::Ids(ids) => ids.index(u32_of(cell)),
-            ModeIndex::Indices { base } => {
+            ModeIndex::Indices { base, before } => {
                 let index = u32_of(cell);
-                (index, hash_integer(i64::from(index) + base))
+                (index + before, hash_integer(i64::from(index) + base))
             }
             ModeIndex::Bins { days, origin, width, first } => {
                 let number = f64_of(cell);
@@ -104,10 +135,10 @@ pub(super) fn resolve(
             let ids = Ids::new(dictionary, spill, rows, budget, control)?;
             let dim = u32::try_from(ids.len())
                 .map_err(|_| Error::request(format!("mode {name} has more than {} ids", u32::MAX)))?;
-            Ok(Resolved { dim, index: ModeIndex::Ids(Box::new(ids)), bins: None })
+            Ok(Resolved::new(dim, ModeIndex::Ids(Box::new(ids)), None))
         }
         ModeGather::Indices { base, dim, largest } => {
-            Ok(Resolved { dim: dim.unwrap_or(largest + 1), index: ModeIndex::Indices { base }, bins: None })
+            Ok(Resolved::new(dim.unwrap_or(largest + 1), ModeIndex::Indices { base, before: 0 }, None))
         }
         ModeGather::Bins { binning, span } => {
             let unit = match binning.time {
@@ -140,7 +171,7 @@ pub(super) fn resolve(
                 unit,
             };
             let index = ModeIndex::Bins { days, origin, width, first: first as i64 };
-            Ok(Resolved { dim: bins as u32, index, bins: Some(bins_record) })
+            Ok(Resolved::new(bins as u32, index, Some(bins_record)))
         }
     }
 }
@@ -160,7 +191,9 @@ pub(super) fn kind(
 ) -> Result<ModeKind> {
     let ids = match (&resolved.index, &resolved.bins) {
         (_, Some(bins)) => return Ok(ModeKind::Bins(bins.clone())),
-        (ModeIndex::Indices { base }, _) => return Ok(ModeKind::Range { base: *base }),
+        (ModeIndex::Indices { base, before }, _) => {
+            return Ok(ModeKind::Range { base: base - i64::from(*before) });
+        }
         (ModeIndex::Ids(ids), _) => ids,
         (ModeIndex::Bins { .. }, None) => return Err(Error::request("a binned mode has lost its bins")),
     };
@@ -174,15 +207,16 @@ pub(super) fn kind(
     } else {
         format!("modes/{plain}.{}.arrow", position + 1)
     };
-    if !ids.all_integers() {
-        let parts = text_parts(ids.labels()?);
+    let integers = ids.all_integers() && resolved.before.as_ref().is_none_or(Before::all_integers);
+    if !integers {
+        let parts = text_parts(resolved.labels(ids)?);
         let labels = write_label_parts(disk, directory, file, &DataType::LargeUtf8, parts)?;
         return Ok(ModeKind::Text { labels });
     }
-    if let Some(base) = plain_range(ids)? {
+    if let Some(base) = plain_range(resolved.labels(ids)?)? {
         return Ok(ModeKind::Range { base });
     }
-    let parts = integer_parts(ids.labels()?);
+    let parts = integer_parts(resolved.labels(ids)?);
     let labels = write_label_parts(disk, directory, file, &DataType::Int64, parts)?;
     Ok(ModeKind::Integers { labels })
 }
@@ -192,9 +226,9 @@ fn integer(label: Label<'_>) -> i64 {
 }
 
 /// The first of integers that follow one another without a gap.
-fn plain_range(ids: &Ids) -> Result<Option<i64>> {
+fn plain_range(labels: impl Iterator<Item = Result<OwnedKey>>) -> Result<Option<i64>> {
     let mut base = None;
-    for (number, key) in ids.labels()?.enumerate() {
+    for (number, key) in labels.enumerate() {
         let value = integer(key?.label());
         if value.checked_sub(number as i64) != Some(*base.get_or_insert(value)) {
             return Ok(None);
@@ -203,7 +237,9 @@ fn plain_range(ids: &Ids) -> Result<Option<i64>> {
     Ok(Some(base.unwrap_or(0)))
 }
 
-fn integer_parts(mut labels: InOrder<'_>) -> impl Iterator<Item = Result<ArrayRef>> {
+fn integer_parts(
+    mut labels: impl Iterator<Item = Result<OwnedKey>>,
+) -> impl Iterator<Item = Result<ArrayRef>> {
     std::iter::from_fn(move || {
         let part = labels.by_ref().take(LABELS_PER_BATCH).map(|key| Ok(integer(key?.label())));
         match part.collect::<Result<Vec<i64>>>() {
@@ -213,7 +249,7 @@ fn integer_parts(mut labels: InOrder<'_>) -> impl Iterator<Item = Result<ArrayRe
     })
 }
 
-fn text_parts(mut labels: InOrder<'_>) -> impl Iterator<Item = Result<ArrayRef>> {
+fn text_parts(mut labels: impl Iterator<Item = Result<OwnedKey>>) -> impl Iterator<Item = Result<ArrayRef>> {
     /// Bytes of text in a part, about: labels may be long.
     const MOST: usize = 4 << 20;
     std::iter::from_fn(move || {

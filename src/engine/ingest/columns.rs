@@ -217,7 +217,10 @@ impl Columns {
         if let Some(column) = find_name(self.names.as_deref().unwrap_or_default(), wanted)? {
             return Ok(column);
         }
-        match wanted.parse::<usize>() {
+        // What a file without a header got its names from.
+        let made = wanted.strip_prefix("column").or_else(|| wanted.strip_prefix("mode"));
+        let number = made.filter(|_| self.names.is_none()).unwrap_or(wanted);
+        match number.parse::<usize>() {
             Ok(number) if (1..=self.count).contains(&number) => return Ok(number - 1),
             Ok(_) => return Err(format!("there is no column {wanted}: the file has {}", self.count)),
             Err(_) => {}

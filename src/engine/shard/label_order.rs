@@ -19,15 +19,21 @@ impl Labels {
 
     /// What is wrong with labels of which some were added behind the others: one that stands there twice.
     pub fn check_unique(&self) -> Result<(), String> {
-        if self.check_order().is_ok() {
-            return Ok(());
-        }
-        let mut order: Vec<u32> = (0..self.len() as u32).collect();
-        order.sort_unstable_by(|&a, &b| self.compare(a as usize, b as usize));
+        let Some(order) = self.ascending() else { return Ok(()) };
         match order.windows(2).find(|two| self.compare(two[0] as usize, two[1] as usize) == Ordering::Equal) {
             None => Ok(()),
             Some(two) => Err(format!("the label {} stands there twice", self.get(two[0] as usize))),
         }
+    }
+
+    /// The indices in the order of their labels; `None` where labels ascend as they are.
+    pub fn ascending(&self) -> Option<Vec<u32>> {
+        if self.check_order().is_ok() {
+            return None;
+        }
+        let mut order: Vec<u32> = (0..self.len() as u32).collect();
+        order.sort_unstable_by(|&a, &b| self.compare(a as usize, b as usize));
+        Some(order)
     }
 
     fn compare(&self, a: usize, b: usize) -> Ordering {

@@ -233,6 +233,45 @@ pub struct Part {
     pub shards: Vec<Vec<String>>,
 }
 
+/// How entries were divided among the splits: what further rows are divided by.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "by", rename_all = "lowercase")]
+pub enum SplitBy {
+    /// Every row came with its split.
+    Given,
+    /// By a hash of the ids.
+    Hash {
+        /// Of train, validation and test.
+        shares: [f64; 3],
+        /// Of the hash.
+        seed: u64,
+    },
+    /// The latest rows are held out.
+    Time {
+        /// The column of times, where it is no mode.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        column: Option<String>,
+    },
+}
+
+impl SplitBy {
+    /// From the sentence of datasets that say no more than that.
+    pub fn of_rule(rule: &str) -> Self {
+        let rule = rule.split(';').next().unwrap_or_default();
+        if rule.starts_with("time") {
+            return SplitBy::Time { column: None };
+        }
+        let hash = || {
+            let (shares, seed) = rule.split_once(" by hash, seed ")?;
+            let shares: Vec<f64> = shares.split('/').map(str::parse).collect::<Result<_, _>>().ok()?;
+            let shares: [f64; 3] = shares.try_into().ok()?;
+            let sum: f64 = shares.iter().sum();
+            Some(SplitBy::Hash { shares: shares.map(|share| share / sum), seed: seed.parse().ok()? })
+        };
+        hash().unwrap_or(SplitBy::Given)
+    }
+}
+
 /// Everything about a dataset but its entries and labels.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
@@ -268,6 +307,16 @@ pub struct Manifest {
     /// Which part of it is here; none where it is whole.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub part: Option<Part>,
+    /// The split rule for programs; datasets of earlier versions have the sentence only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub split_by: Option<SplitBy>,
+    /// How often rows were appended. Labels of rows that came later may stand behind all others.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub appended: u64,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// The manifest's file name.

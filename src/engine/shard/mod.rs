@@ -97,8 +97,8 @@ pub(crate) use dataset::part_name;
 pub(crate) use labels::BATCH as LABELS_PER_BATCH;
 pub use labels::{Labels, read_labels, write_label_parts, write_labels};
 pub use manifest::{
-    Bins, LabelsFile, Manifest, Mode, ModeKind, ModeStatistics, Part, ShardRecord, Split, SplitRecord,
-    ValueStatistics,
+    Bins, LabelsFile, Manifest, Mode, ModeKind, ModeStatistics, Part, ShardRecord, Split, SplitBy,
+    SplitRecord, ValueStatistics,
 };
 pub use ownership::{DatasetKind, PartsKind};
 pub use reader::{BlockRow, Shard};

@@ -90,6 +90,8 @@ fn dataset(directory: &Path, entries: &[Entry]) -> PathBuf {
         validation: SplitRecord::default(),
         test: SplitRecord::default(),
         part: None,
+        split_by: None,
+        appended: 0,
     };
     manifest.write(&RealDisk, directory).unwrap();
     path

@@ -1,6 +1,7 @@
 //! Checks a whole dataset: every checksum and every rule, and names what is wrong.
 
 use super::dataset::{Dataset, parts_in};
+use super::labels::Labels;
 use super::manifest::{ModeKind, ShardRecord, Split, ValueStatistics};
 use super::reader::Shard;
 use super::weights::WeightSums;
@@ -85,11 +86,12 @@ pub fn verify(directory: &Path, control: &Control) -> Result<Verification> {
         found.files += 1;
         found.bytes += labels.bytes;
         let path = directory.join(&labels.file);
-        let checked =
-            dataset.labels(mode).and_then(|labels| match labels.map(|labels| labels.check_order()) {
-                Some(Err(what)) => Err(Error::corrupt(&path, 0, what)),
-                _ => Ok(()),
-            });
+        let check =
+            |labels: Labels| if manifest.appended > 0 { labels.check_unique() } else { labels.check_order() };
+        let checked = dataset.labels(mode).and_then(|labels| match labels.map(check) {
+            Some(Err(what)) => Err(Error::corrupt(&path, 0, what)),
+            _ => Ok(()),
+        });
         if let Err(error) = checked {
             found.note(error, &path)?;
         }

@@ -1,19 +1,23 @@
 //! The entries of a dataset as a table: a column of ids per mode, and the value.
 
-use super::labels_array;
+use super::{TableWriter, labels_array};
+use crate::control::{Control, Unit};
 use crate::error::{Error, Result};
 use crate::shard::{Dataset, Labels, Mode, ModeKind, Shard, Split};
+use crate::storage::{Disk, Output};
 use crate::times::format_time;
 use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use std::sync::Arc;
 
-/// Reads a split block by block; one is in memory at a time.
+/// Reads splits block by block; one is in memory at a time.
 pub struct EntryBatches {
     modes: Vec<(Mode, Option<Labels>)>,
     mode_order: Vec<usize>,
     weighted: bool,
-    shards: Vec<Shard>,
+    /// Whether a column says which split an entry belongs to.
+    tagged: bool,
+    shards: Vec<(Split, Shard)>,
     /// The shard and the block that come next.
     next: (usize, usize),
     buffer: Vec<u64>,
@@ -23,6 +27,15 @@ pub struct EntryBatches {
 impl EntryBatches {
     /// Of a split.
     pub fn new(dataset: &Dataset, split: Split) -> Result<Self> {
+        Self::of(dataset, &[split], false)
+    }
+
+    /// Of all splits, one after the other, with a column that says which.
+    pub fn all(dataset: &Dataset) -> Result<Self> {
+        Self::of(dataset, &Split::ALL, true)
+    }
+
+    fn of(dataset: &Dataset, splits: &[Split], tagged: bool) -> Result<Self> {
         let manifest = dataset.manifest();
         let labels = |mode: usize| dataset.labels(mode);
         let modes: Vec<(Mode, Option<Labels>)> = (manifest.modes.iter().enumerate())
@@ -38,11 +51,21 @@ impl EntryBatches {
         fields.push(Field::new(&manifest.value, DataType::Float64, false));
         let weights = manifest.weights.as_ref();
         fields.extend(weights.map(|weights| Field::new(&weights.column, DataType::Float64, false)));
+        if tagged {
+            let taken = |name: &str| fields.iter().any(|field| field.name() == name);
+            let name = if taken("split") { "split_of_entry" } else { "split" };
+            fields.push(Field::new(name, DataType::Utf8, false));
+        }
+        let mut shards = Vec::new();
+        for &split in splits {
+            shards.extend(dataset.shards(split)?.into_iter().map(|shard| (split, shard)));
+        }
         Ok(EntryBatches {
             modes,
             mode_order: manifest.mode_order.clone(),
             weighted: weights.is_some(),
-            shards: dataset.shards(split)?,
+            tagged,
+            shards,
             next: (0, 0),
             buffer: Vec::new(),
             schema: Arc::new(Schema::new(fields)),
@@ -57,11 +80,11 @@ impl EntryBatches {
     /// The entries of the next block; `None` at the end.
     pub fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
         let (mut at, mut number) = self.next;
-        while self.shards.get(at).is_some_and(|shard| number >= shard.blocks().len()) {
+        while self.shards.get(at).is_some_and(|(_, shard)| number >= shard.blocks().len()) {
             (at, number) = (at + 1, 0);
         }
         self.next = (at, number + 1);
-        let Some(shard) = self.shards.get(at) else { return Ok(None) };
+        let Some((split, shard)) = self.shards.get(at) else { return Ok(None) };
         let bytes = shard.read_block(number, &mut self.buffer)?;
         shard.check(number, bytes)?;
         let mut indices: Vec<Vec<u32>> = vec![Vec::new(); self.modes.len()];
@@ -80,9 +103,41 @@ impl EntryBatches {
         if self.weighted {
             columns.push(Arc::new(Float64Array::from(weights)));
         }
+        if self.tagged {
+            let names = std::iter::repeat_n(split.name(), columns[0].len());
+            columns.push(Arc::new(StringArray::from_iter_values(names)));
+        }
         let batch = RecordBatch::try_new(Arc::clone(&self.schema), columns);
         batch.map(Some).map_err(|error| Error::request(error.to_string()))
     }
+}
+
+/// Writes the entries of a split, or of all with a column that says which, as a table; returns their number.
+pub fn write_entries(
+    disk: &dyn Disk,
+    dataset: &Dataset,
+    split: Option<Split>,
+    place: Option<&Output>,
+    control: &Control,
+) -> Result<u64> {
+    TableWriter::check(place)?;
+    let mut batches = match split {
+        Some(split) => EntryBatches::new(dataset, split)?,
+        None => EntryBatches::all(dataset)?,
+    };
+    let splits = Split::ALL.into_iter().filter(|&other| split.is_none_or(|split| split == other));
+    let total = splits.map(|split| dataset.manifest().split(split).entries).sum();
+    control.progress().stage("write", Unit::Rows, total);
+    let mut writer = TableWriter::create(disk, place, Arc::clone(batches.schema()))?;
+    while let Some(batch) = batches.next_batch()? {
+        control.check()?;
+        writer.write(&batch)?;
+        if writer.closed() {
+            break;
+        }
+        control.progress().advance(writer.rows(), &"");
+    }
+    writer.finish()
 }
 
 fn is_integers(mode: &Mode, labels: Option<&Labels>) -> bool {

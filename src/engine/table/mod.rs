@@ -11,6 +11,6 @@ mod read;
 mod write;
 
 pub use cells::{Cells, labels_array};
-pub use entries::EntryBatches;
+pub use entries::{EntryBatches, write_entries};
 pub use read::{Table, TableBatch};
 pub use write::{Kind, TableWriter};

@@ -1,0 +1,123 @@
+//! The entries of a dataset that rows are appended to, in the order in which they lie there.
+
+use crate::MAX_ORDER;
+use crate::error::Result;
+use crate::shard::{Dataset, Shard, Split};
+use crate::sort::{Packing, Payload, Record};
+
+/// A dataset, and what changes about its indices.
+pub(super) struct Old<'a> {
+    pub(super) dataset: &'a Dataset,
+    /// Per level, what is added to every index.
+    pub(super) shifts: Vec<u32>,
+}
+
+impl Old<'_> {
+    /// Bytes of memory that reading its entries takes, of records of so many bytes.
+    pub(super) fn memory(&self, record: usize) -> Result<u64> {
+        let mut memory = 0;
+        for split in Split::ALL {
+            let shards = self.dataset.shards(split)?;
+            let blocks = || shards.iter().flat_map(|shard| shard.blocks());
+            let bytes = blocks().map(|block| u64::from(block.bytes)).max().unwrap_or(0);
+            let entries = blocks().map(|block| u64::from(block.entries)).max().unwrap_or(0);
+            memory += bytes + entries * record as u64;
+        }
+        Ok(memory)
+    }
+
+    /// Its entries, ascending.
+    pub(super) fn entries<'p, const W: usize, P: Payload>(
+        &self,
+        packing: &'p Packing,
+    ) -> Result<OldEntries<'p, W, P>> {
+        let mut splits = Vec::new();
+        for split in Split::ALL {
+            let shards = self.dataset.shards(split)?;
+            let (next, buffer, records, at) = ((0, 0), Vec::new(), Vec::new(), 0);
+            splits.push(SplitEntries { split, shards, next, buffer, records, at });
+        }
+        let mut entries = OldEntries { splits, shifts: self.shifts.clone(), packing, first: None };
+        for split in 0..entries.splits.len() {
+            entries.refill(split)?;
+        }
+        entries.choose();
+        Ok(entries)
+    }
+}
+
+/// A split, a block at a time.
+struct SplitEntries<const W: usize, P> {
+    split: Split,
+    shards: Vec<Shard>,
+    /// The shard and the block that come next.
+    next: (usize, usize),
+    buffer: Vec<u64>,
+    records: Vec<Record<W, P>>,
+    at: usize,
+}
+
+/// The entries of all splits, ascending by cell and split.
+pub(super) struct OldEntries<'p, const W: usize, P> {
+    splits: Vec<SplitEntries<W, P>>,
+    shifts: Vec<u32>,
+    packing: &'p Packing,
+    /// The split whose entry comes next.
+    first: Option<usize>,
+}
+
+impl<const W: usize, P: Payload> OldEntries<'_, W, P> {
+    /// The next entry.
+    #[inline]
+    pub(super) fn peek(&self) -> Option<&Record<W, P>> {
+        self.first.map(|split| &self.splits[split].records[self.splits[split].at])
+    }
+
+    /// Goes on to the one after it.
+    #[inline]
+    pub(super) fn advance(&mut self) -> Result<()> {
+        let Some(first) = self.first else { return Ok(()) };
+        let split = &mut self.splits[first];
+        split.at += 1;
+        if split.at == split.records.len() {
+            self.refill(first)?;
+        }
+        self.choose();
+        Ok(())
+    }
+
+    #[inline]
+    fn choose(&mut self) {
+        let mut least: Option<(usize, &Record<W, P>)> = None;
+        for (number, split) in self.splits.iter().enumerate() {
+            let Some(head) = split.records.get(split.at) else { continue };
+            if least.is_none_or(|(_, least)| head.key < least.key) {
+                least = Some((number, head));
+            }
+        }
+        self.first = least.map(|(number, _)| number);
+    }
+
+    /// Reads the next block of a split.
+    fn refill(&mut self, number: usize) -> Result<()> {
+        let SplitEntries { split, shards, next, buffer, records, at } = &mut self.splits[number];
+        records.clear();
+        *at = 0;
+        while shards.get(next.0).is_some_and(|shard| next.1 >= shard.blocks().len()) {
+            *next = (next.0 + 1, 0);
+        }
+        let Some(shard) = shards.get(next.0) else { return Ok(()) };
+        let bytes = shard.read_block(next.1, buffer)?;
+        shard.check(next.1, bytes)?;
+        let (tag, mut levels, order) = (*split as u64, [0; MAX_ORDER], self.shifts.len());
+        shard.view(next.1, bytes)?.for_each_weighted(|indices, value, weight| {
+            for (level, &shift) in self.shifts.iter().enumerate() {
+                levels[level] = indices[level] + shift;
+            }
+            let key = self.packing.pack(&levels[..order], tag);
+            records.push(Record { key, value: P::new(value, Some(weight)) });
+        });
+        next.1 += 1;
+        Ok(())
+    }
+}
