@@ -144,6 +144,8 @@ fn gather_all(
     read.chunk = (options.memory as usize / (threads * 200)).clamp(32 << 10, 512 << 10);
     read.scratch = scratch.into();
     let pipeline = budget.reserve((threads * read.chunk * 24) as u64 + (4 << 20), "reading")?;
+    let far = inputs(options).any(|path| remote::is_remote(path));
+    let objects = far.then(|| budget.reserve(remote::MEMORY, "reading from a store")).transpose()?;
 
     let all = all_rows(options, batches, given, control)?;
     let total: u64 = all.iter().map(|(rows, _)| rows.bytes(control)).sum();
@@ -184,7 +186,7 @@ fn gather_all(
         }
         before += bytes;
     }
-    drop(pipeline);
+    drop((pipeline, objects));
     let Some(gather) = gather else { return Err(Error::request("there is no input file")) };
     if gather.rows() == 0 {
         let (value, empty) = (&gather.value_name, units::count(gather.empty));

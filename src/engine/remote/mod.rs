@@ -16,6 +16,9 @@ use std::path::Path;
 
 const SCHEMES: [&str; 8] = ["s3", "s3a", "gs", "az", "abfs", "abfss", "http", "https"];
 
+/// What is held of an object while it is read: three windows of text, or the blocks of a Parquet file.
+pub const MEMORY: u64 = 24 << 20;
+
 /// Whether a path is the address of something in a store.
 pub fn is_remote(path: &Path) -> bool {
     let scheme = path.to_str().and_then(|text| text.split_once("://")).map(|(scheme, _)| scheme);
