@@ -163,7 +163,10 @@ impl PartReader {
     pub(crate) fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
         let reader = &mut self.reader;
         let batch = intact(&self.path, &self.failure, || reader.next().transpose())?;
-        let Some(batch) = batch.filter(|_| !self.keys.is_empty()) else { return Ok(batch) };
+        let Some(batch) = batch else { return Ok(None) };
+        if self.keys.is_empty() {
+            return Ok(Some(batch));
+        }
         let rows = batch.num_rows();
         let key = |(_, value): &(String, Option<String>)| {
             Arc::new(std::iter::repeat_n(value.as_deref(), rows).collect::<StringArray>()) as ArrayRef
