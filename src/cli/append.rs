@@ -1,7 +1,7 @@
 //! `tenfill append`.
 
-use super::convert::{ConvertArguments, take_batches, told};
 use super::Context;
+use super::convert::{ConvertArguments, take_batches, told};
 use serde_json::json;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -54,7 +54,8 @@ pub(super) struct Arguments {
 
 pub(super) fn run(arguments: Arguments, context: &Context) -> Result<ExitCode> {
     let usage = Usage::start();
-    let Arguments { dataset, inputs, output, in_place, mut options, memory, threads, seed, force } = arguments;
+    let Arguments { dataset, inputs, output, in_place, mut options, memory, threads, seed, force } =
+        arguments;
     options.set_modes(context);
     let (split, time_column, duplicates) = options.rules();
     let Some(output) = output.or_else(|| in_place.then(|| dataset.clone())) else {
@@ -68,7 +69,8 @@ pub(super) fn run(arguments: Arguments, context: &Context) -> Result<ExitCode> {
     let appended = append_batches(&asked, batches, &context.control)?;
     appended.notes.iter().for_each(|note| context.control.say(note));
     let (before, after) = (before?, &appended.manifest);
-    let entries = |manifest: &Manifest| Split::ALL.map(|split| manifest.split(split).entries).iter().sum::<u64>();
+    let entries =
+        |manifest: &Manifest| Split::ALL.map(|split| manifest.split(split).entries).iter().sum::<u64>();
     let new_entries = entries(after).saturating_sub(entries(&before));
     let joined = after.duplicates - before.duplicates;
     let mut new_ids = serde_json::Map::new();

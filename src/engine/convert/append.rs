@@ -121,16 +121,14 @@ fn duplicates(manifest: &Manifest) -> Duplicates {
 }
 
 /// The columns of new rows: those of the dataset, where nothing else is said.
-fn columns(
-    asked: ColumnRequest,
-    time: Option<Option<String>>,
-    manifest: &Manifest,
-) -> Result<ColumnRequest> {
+fn columns(asked: ColumnRequest, time: Option<Option<String>>, manifest: &Manifest) -> Result<ColumnRequest> {
     let own: Vec<String> = manifest.modes.iter().map(|mode| mode.name.clone()).collect();
     let modes = asked.modes.unwrap_or_else(|| own.clone());
     if modes.len() != own.len() {
         let (given, own) = (modes.len(), list(&own));
-        return Err(Error::request(format!("`modes` names {given} columns, and the dataset has the modes {own}")));
+        return Err(Error::request(format!(
+            "`modes` names {given} columns, and the dataset has the modes {own}"
+        )));
     }
     let kinds = || modes.iter().zip(&manifest.modes);
     for (name, binning) in &asked.bins {

@@ -166,7 +166,10 @@ pub(super) fn extend(resolved: &mut [Resolved], dataset: &Dataset, budget: &Budg
             (ModeIndex::Indices { .. }, _) => {
                 return wrong("the dataset has labels, and these rows have indices".into());
             }
-            (ModeIndex::Ids(ids), ModeKind::Range { .. } | ModeKind::Integers { .. } | ModeKind::Text { .. }) => {
+            (
+                ModeIndex::Ids(ids),
+                ModeKind::Range { .. } | ModeKind::Integers { .. } | ModeKind::Text { .. },
+            ) => {
                 let before = Before::new(dataset, mode, ids, budget)?;
                 new.dim = before.all();
                 new.before = Some(before);

@@ -249,9 +249,7 @@ fn integer_parts(
     })
 }
 
-fn text_parts(
-    mut labels: impl Iterator<Item = Result<OwnedKey>>,
-) -> impl Iterator<Item = Result<ArrayRef>> {
+fn text_parts(mut labels: impl Iterator<Item = Result<OwnedKey>>) -> impl Iterator<Item = Result<ArrayRef>> {
     /// Bytes of text in a part, about: labels may be long.
     const MOST: usize = 4 << 20;
     std::iter::from_fn(move || {

@@ -86,7 +86,8 @@ pub fn verify(directory: &Path, control: &Control) -> Result<Verification> {
         found.files += 1;
         found.bytes += labels.bytes;
         let path = directory.join(&labels.file);
-        let check = |labels: Labels| if manifest.appended > 0 { labels.check_unique() } else { labels.check_order() };
+        let check =
+            |labels: Labels| if manifest.appended > 0 { labels.check_unique() } else { labels.check_order() };
         let checked = dataset.labels(mode).and_then(|labels| match labels.map(check) {
             Some(Err(what)) => Err(Error::corrupt(&path, 0, what)),
             _ => Ok(()),
