@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import inspect
 import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -76,15 +77,7 @@ class Dataset:
 
         The options are those of `tenfill convert`. Rows that are no files are read as they come.
         """
-        batches: list[tuple[str, Any]] = []
-        files: dict[str, list[Any]] = {}
-        given = (("train", source), ("validation", validation), ("test", test))
-        for name, rows in given:
-            if rows is None:
-                continue
-            files[name] = _sources.paths(rows) or [STREAM]
-            if files[name] == [STREAM]:
-                batches.append((name, _sources.rows(rows)))
+        files, batches = _given(source, validation, test)
         options = {
             "output": path, "value": value, "weights": weights, "bins": bins, "split": split,
             "empty": empty, "where": where, "wide": wide, "id_columns": id_columns, "column_mode": column_mode,
@@ -97,6 +90,44 @@ class Dataset:
         with Heard(progress) as listener:
             call("convert", files["train"], options, batches=batches, modes=modes, progress=listener)
         return cls(path)
+
+    def append(
+        self,
+        source: Source,
+        out: Path | None = None,
+        *,
+        in_place: bool = False,
+        modes: Sequence[str] | None = None,
+        validation: Source | None = None,
+        test: Source | None = None,
+        dims: Sequence[int] | None = None,
+        progress: Progress = True,
+        **options: Any,
+    ) -> Dataset:
+        """Writes a dataset with these rows beside its own entries, to `out` or in its own place.
+
+        The options are those of `write`. What is not said follows the dataset: columns, bins, splits, duplicates.
+        """
+        files, batches = _given(source, validation, test)
+        shape = None if dims is None else [int(dim) for dim in dims]
+        options |= {"validation": files.get("validation"), "test": files.get("test"), "dims": shape}
+        options |= {"out": out, "in_place": in_place}
+        with Heard(progress) as listener:
+            operands = [self.path, *files["train"]]
+            call("append", operands, options, batches=batches, modes=modes, progress=listener)
+        return Dataset(self.path if out is None else out)
+
+    def write_entries(
+        self,
+        out: Path,
+        *,
+        split: Literal["train", "validation", "test", "all"] | None = None,
+        force: bool = False,
+    ) -> int:
+        """Writes entries with their ids as .csv, .tsv or .parquet: those of test, of another split, or all with a
+        column that says which. Returns their number.
+        """
+        return int(call("entries", [self.path], {"out": out, "split": split, "force": force})["rows"])
 
     @classmethod
     def from_coo(
@@ -220,6 +251,32 @@ class Dataset:
         rows.append(("bytes per entry", f"{self._about['bytes_per_entry']:.2f}"))
         body = "".join(f"<tr><th>{html.escape(a)}</th><td>{html.escape(b)}</td></tr>" for a, b in rows)
         return f"<table><caption>{html.escape(self.path)}</caption>{body}</table>"
+
+
+def _like_write() -> inspect.Signature:
+    """What `append` takes: all that `write` does, and what is its own."""
+    own, write = (inspect.signature(function).parameters for function in (Dataset.append, Dataset.write))
+    ours = [parameter for parameter in own.values() if parameter.kind is not parameter.VAR_KEYWORD]
+    more = [parameter for name, parameter in write.items() if name not in (*own, "path")]
+    return inspect.Signature([*ours, *more], return_annotation="Dataset")
+
+
+Dataset.append.__signature__ = _like_write()  # type: ignore[attr-defined]
+
+
+def _given(
+    source: Source, validation: Source | None, test: Source | None
+) -> tuple[dict[str, list[Any]], list[tuple[str, Any]]]:
+    """The files of every split, and the rows that are no files."""
+    batches: list[tuple[str, Any]] = []
+    files: dict[str, list[Any]] = {}
+    for name, rows in (("train", source), ("validation", validation), ("test", test)):
+        if rows is None:
+            continue
+        files[name] = _sources.paths(rows) or [STREAM]
+        if files[name] == [STREAM]:
+            batches.append((name, _sources.rows(rows)))
+    return files, batches
 
 
 def _names(modes: Sequence[str] | None, order: int) -> list[str]:

@@ -41,7 +41,7 @@ def test_every_flag_is_a_keyword_and_every_keyword_a_flag():
     made = {
         "convert": tf.Dataset.write, "complete": tf.complete, "resume": tf.resume, "evaluate": tf.Run.evaluate,
         "fold-in": tf.Model.fold_in, "export": tf.Model.export, "report": tf.Run.report,
-        "recommend": tf.Model.recommend_all,
+        "recommend": tf.Model.recommend_all, "append": tf.Dataset.append, "entries": tf.Dataset.write_entries,
     }
     for name, function in made.items():
         keywords = set(inspect.signature(function).parameters) - own

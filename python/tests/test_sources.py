@@ -116,3 +116,23 @@ def test_names_with_commas(ratings):
     frame = polars.read_csv(ratings).rename({"userId": "user, or what"})
     options = OPTIONS | {"modes": ["user, or what", "movieId"], "bins": None}
     assert tf.Dataset.write("commas.tenfill", frame, **options).modes == ["user, or what", "movieId"]
+
+
+def test_new_rows_are_appended_and_entries_written(tmp_path):
+    rows = [(f"u{user}", film, float(user * film % 5)) for user in range(12) for film in range(8)]
+
+    def table(part):
+        return dict(zip(("user", "film", "value"), map(list, zip(*part))))
+
+    all_at_once = tf.Dataset.write(tmp_path / "all", table(rows), modes=["user", "film"], value="value", progress=False)
+    old = tf.Dataset.write(tmp_path / "old", table(rows[:60]), modes=["user", "film"], value="value", progress=False)
+    new = old.append(table(rows[60:]), tmp_path / "new", progress=False)
+    assert new.entries == all_at_once.entries and new.shape == (12, 8) and old.nnz == 60
+    assert old.append(table(rows[60:]), in_place=True, split="none", progress=False).nnz == len(rows)
+    assert new.write_entries(tmp_path / "entries.csv", split="all") == len(rows)
+    lines = (tmp_path / "entries.csv").read_text().splitlines()
+    assert lines[0] == "user,film,value,split" and len(lines) == len(rows) + 1
+    with pytest.raises(tf.UsageError, match="out"):
+        old.append(table(rows[60:]), progress=False)
+    with pytest.raises(tf.UsageError, match="`nonsense` is no option of append"):
+        old.append(table(rows[60:]), tmp_path / "no", nonsense=1, progress=False)

@@ -97,6 +97,11 @@ pub(super) fn build(
             )
         }
     };
+    let same_splits = onto.is_some_and(|dataset| dataset.manifest().split_by.as_ref() == Some(&split_by));
+    // Rows that were appended by another rule are where that put them.
+    let same_splits = same_splits
+        && matches!(split_by, SplitBy::Hash { .. })
+        && onto.is_some_and(|dataset| !dataset.manifest().split_rule.contains("; appended"));
     let rows = spool.len();
     let packing = Packing::new(&level_dims, 2);
     let layout = Layout {
@@ -130,6 +135,7 @@ pub(super) fn build(
         rows,
         memory: sorting.bytes(),
         old: old.as_ref(),
+        same_splits,
     };
     let (written, merged) = match (packing.bits(), weighted) {
         (0..=64, false) => job.run::<1, f64>(spool)?,

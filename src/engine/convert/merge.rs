@@ -88,6 +88,8 @@ pub(super) struct Job<'a> {
     pub(super) memory: u64,
     /// The dataset that the rows are appended to.
     pub(super) old: Option<&'a Old<'a>>,
+    /// Whether the new rows are split as its entries were: by a hash of the ids.
+    pub(super) same_splits: bool,
 }
 
 impl Job<'_> {
@@ -99,12 +101,8 @@ impl Job<'_> {
     where
         Record<W, P>: Pod,
     {
-        let ties = match self.options.duplicates {
-            Duplicates::First | Duplicates::Last => Ties::Arrival,
-            _ => Ties::Value,
-        };
         let packing = self.layout.packing;
-        let mut sorter = Sorter::<W, P>::new(packing.bits(), ties, self.memory, self.scratch);
+        let mut sorter = Sorter::<W, P>::new(packing.bits(), self.ties(), self.memory, self.scratch);
         self.control.progress().stage("sort", Unit::Rows, self.rows);
         let (mut number, mut change) = (0, 0);
         spool.for_each_piece(|piece| {
@@ -148,37 +146,11 @@ impl Job<'_> {
                 }
                 writer.finish()
             });
-            let merge = || {
-                let mut merger = Merger::new(self, give);
-                let mut old = self.old.map(|old| old.entries::<W, P>(packing)).transpose()?;
-                let mut done = 0u64;
-                let mut step = || {
-                    done += 1;
-                    if done.is_multiple_of(1 << 18) {
-                        self.control.progress().advance(done, &"");
-                        return self.control.check();
-                    }
-                    Ok(())
-                };
-                sorter.finish(self.control, |record| {
-                    while let Some(entry) = old.as_ref().and_then(|old| old.peek())
-                        && merger.comes_first(entry, record, ties)
-                    {
-                        step()?;
-                        merger.take(&entry.clone(), true)?;
-                        old.as_mut().map_or(Ok(()), |old| old.advance())?;
-                    }
-                    step()?;
-                    merger.take(record, false)
-                })?;
-                while let Some(entry) = old.as_ref().and_then(|old| old.peek()) {
-                    step()?;
-                    merger.take(&entry.clone(), true)?;
-                    old.as_mut().map_or(Ok(()), |old| old.advance())?;
-                }
-                merger.finish()
+            let merged = match self.old {
+                None => self.merge_rows(sorter, Merger::new(self, give)),
+                Some(old) if self.same_splits => self.merge_splits(sorter, Merger::new(self, give), old),
+                Some(old) => self.merge_cells(sorter, Merger::new(self, give), old),
             };
-            let merged = merge();
             let written = writing.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             // The writer's own error is the cause; the merger only sees that nobody listens.
             match (written, merged) {
@@ -187,6 +159,116 @@ impl Job<'_> {
                 (Ok(written), Ok(merged)) => Ok((written, merged)),
             }
         })
+    }
+
+    /// What decides between rows of one entry.
+    fn ties(&self) -> Ties {
+        match self.options.duplicates {
+            Duplicates::First | Duplicates::Last => Ties::Arrival,
+            _ => Ties::Value,
+        }
+    }
+
+    /// Says how far it is now and then.
+    fn step(&self, done: &mut u64, more: usize) -> Result<()> {
+        let before = *done >> 18;
+        *done += more as u64;
+        if *done >> 18 > before {
+            self.control.progress().advance(*done, &"");
+            return self.control.check();
+        }
+        Ok(())
+    }
+
+    fn merge_rows<const W: usize, P: Payload>(
+        &self,
+        sorter: Sorter<W, P>,
+        mut merger: Merger<'_, W, P>,
+    ) -> Result<Merged>
+    where
+        Record<W, P>: Pod,
+    {
+        let mut done = 0;
+        sorter.finish(self.control, |record| {
+            self.step(&mut done, 1)?;
+            merger.take(record, false)
+        })?;
+        merger.finish()
+    }
+
+    /// Rows beside the entries of a dataset, where the ids alone say which split an entry belongs to: an
+    /// entry meets rows of its own split only, so that splits need not be in step with one another, and
+    /// entries between two rows are handed on as they are.
+    fn merge_splits<const W: usize, P: Payload>(
+        &self,
+        sorter: Sorter<W, P>,
+        mut merger: Merger<'_, W, P>,
+        old: &Old<'_>,
+    ) -> Result<Merged>
+    where
+        Record<W, P>: Pod,
+    {
+        let mut old = old.entries::<W, P>(self.layout.packing)?;
+        let mut done = 0;
+        // The entry of the dataset in the cell of the present rows, until one that is larger has come.
+        let mut waiting: Option<Record<W, P>> = None;
+        sorter.finish(self.control, |record| {
+            if !merger.is_at(&record.key) {
+                if let Some(entry) = waiting.take() {
+                    merger.take(&entry, true)?;
+                }
+                let split = (record.key[W - 1] & 3) as usize;
+                old.before(split, Some(&record.key), |entries| {
+                    self.step(&mut done, entries.len())?;
+                    merger.pass_on(entries)
+                })?;
+                waiting = old.next_if(split, &record.key)?;
+            }
+            self.step(&mut done, 1)?;
+            if let Some(entry) = waiting.take_if(|entry| merger.comes_first(entry, record)) {
+                merger.take(&entry, true)?;
+            }
+            merger.take(record, false)
+        })?;
+        if let Some(entry) = waiting {
+            merger.take(&entry, true)?;
+        }
+        for split in 0..Split::ALL.len() {
+            old.before(split, None, |entries| {
+                self.step(&mut done, entries.len())?;
+                merger.pass_on(entries)
+            })?;
+        }
+        merger.finish()
+    }
+
+    /// The same where a row may fall on an entry of another split.
+    fn merge_cells<const W: usize, P: Payload>(
+        &self,
+        sorter: Sorter<W, P>,
+        mut merger: Merger<'_, W, P>,
+        old: &Old<'_>,
+    ) -> Result<Merged>
+    where
+        Record<W, P>: Pod,
+    {
+        let mut old = old.entries::<W, P>(self.layout.packing)?;
+        let mut done = 0;
+        sorter.finish(self.control, |record| {
+            while let Some(&entry) = old.peek().filter(|entry| merger.comes_first(entry, record)) {
+                self.step(&mut done, 1)?;
+                merger.take(&entry, true)?;
+                old.advance()?;
+            }
+            self.step(&mut done, 1)?;
+            merger.take(record, false)
+        })?;
+        while let Some(&entry) = old.peek() {
+            self.step(&mut done, 1)?;
+            merger.take(&entry, true)?;
+            old.advance()?;
+        }
+        merger.finish()
     }
 
     fn labels<const W: usize>(&self, key: &Key<W>) -> Result<String> {
@@ -252,12 +334,35 @@ impl<'a, const W: usize, P: Payload> Merger<'a, W, P> {
         Merger { job, give, batch, current, sum, weighted_sum, weight, count, is_old, joins_splits, merged }
     }
 
+    /// Whether the present entry has this key.
+    #[inline]
+    fn is_at(&self, key: &Key<W>) -> bool {
+        self.current.as_ref().is_some_and(|current| current.key == *key)
+    }
+
+    /// Hands on entries that no row falls on.
+    fn pass_on(&mut self, mut entries: &[Record<W, P>]) -> Result<()> {
+        if entries.is_empty() {
+            return Ok(());
+        }
+        self.end_entry()?;
+        while !entries.is_empty() {
+            let (now, later) = entries.split_at(entries.len().min(BATCH - self.batch.len()));
+            self.batch.extend_from_slice(now);
+            if self.batch.len() == BATCH {
+                self.send()?;
+            }
+            entries = later;
+        }
+        Ok(())
+    }
+
     /// Whether an entry of the dataset comes before a new row. Of one cell and split the lesser value does,
     /// as among rows that are converted together, or the entry, which was there first.
     #[inline]
-    fn comes_first(&self, entry: &Record<W, P>, row: &Record<W, P>, ties: Ties) -> bool {
+    fn comes_first(&self, entry: &Record<W, P>, row: &Record<W, P>) -> bool {
         match entry.key.cmp(&row.key) {
-            Ordering::Equal => ties == Ties::Arrival || entry.value.order(&row.value).is_le(),
+            Ordering::Equal => self.job.ties() == Ties::Arrival || entry.value.order(&row.value).is_le(),
             Ordering::Less => true,
             Ordering::Greater => self.joins_splits && same_cell(&entry.key, &row.key),
         }

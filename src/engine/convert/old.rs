@@ -3,7 +3,7 @@
 use crate::MAX_ORDER;
 use crate::error::Result;
 use crate::shard::{Dataset, Shard, Split};
-use crate::sort::{Packing, Payload, Record};
+use crate::sort::{Key, Packing, Payload, Record};
 
 /// A dataset, and what changes about its indices.
 pub(super) struct Old<'a> {
@@ -67,6 +67,44 @@ pub(super) struct OldEntries<'p, const W: usize, P> {
 }
 
 impl<const W: usize, P: Payload> OldEntries<'_, W, P> {
+    /// Hands over the entries of a split, many at a time, that come before a key; all that are left without
+    /// one.
+    pub(super) fn before(
+        &mut self,
+        split: usize,
+        key: Option<&Key<W>>,
+        mut each: impl FnMut(&[Record<W, P>]) -> Result<()>,
+    ) -> Result<()> {
+        loop {
+            let SplitEntries { records, at, .. } = &mut self.splits[split];
+            let left = &records[*at..];
+            let count = match key {
+                // Entry by entry: a search would jump through memory, and each is passed only once.
+                Some(key) => left.iter().position(|record| record.key >= *key).unwrap_or(left.len()),
+                None => left.len(),
+            };
+            each(&left[..count])?;
+            *at += count;
+            if *at < records.len() || records.is_empty() {
+                return Ok(());
+            }
+            self.refill(split)?;
+        }
+    }
+
+    /// The next entry of a split, where it has this key.
+    pub(super) fn next_if(&mut self, split: usize, key: &Key<W>) -> Result<Option<Record<W, P>>> {
+        let SplitEntries { records, at, .. } = &mut self.splits[split];
+        let Some(record) = records.get(*at).filter(|record| record.key == *key).copied() else {
+            return Ok(None);
+        };
+        *at += 1;
+        if *at == records.len() {
+            self.refill(split)?;
+        }
+        Ok(Some(record))
+    }
+
     /// The next entry.
     #[inline]
     pub(super) fn peek(&self) -> Option<&Record<W, P>> {

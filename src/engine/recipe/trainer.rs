@@ -9,7 +9,7 @@ use crate::bayes::{Course, Fit, Posterior};
 use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::manifold::{Point, orthonormalize};
-use crate::model::{Biases, Clip, Ends, Model};
+use crate::model::{Biases, Clip, Ends, Matched};
 use crate::objective::bias_fit::{self, Damping};
 use crate::objective::{Coordinates, RefinementMemory, Regularised};
 use crate::shard::Dataset;
@@ -90,7 +90,7 @@ pub struct Setup<'a> {
     /// Where the plain method is tried first, because a rank was given.
     pub probe: bool,
     /// A model to start from.
-    pub warm: Option<Model>,
+    pub warm: Option<Matched>,
     /// Makes a solver.
     pub make_solver: Box<dyn Fn(Options) -> Solver + Send>,
 }
@@ -134,8 +134,8 @@ impl Trainer {
             }
         } else {
             let mut stage = extra.plan.begin(recipe, extra.bias, ranks);
-            if let Some(model) = warm {
-                take_over(&fitting, &mut extra, model, &mut stage)?;
+            if let Some(matched) = warm {
+                take_over(&fitting, &mut extra, &matched, &mut stage)?;
             }
             let accepted = extra.accepted.clone();
             fitting.adopt(&stage, extra.biases.as_ref());
@@ -333,7 +333,7 @@ impl Trainer {
 }
 
 /// What stays the same during the run, and the model to start from.
-pub(super) fn terms(setup: Setup<'_>, control: &Control) -> (Terms, Option<Model>) {
+pub(super) fn terms(setup: Setup<'_>, control: &Control) -> (Terms, Option<Matched>) {
     let manifest = setup.dataset.manifest();
     let terms = Terms {
         options: setup.options,
@@ -353,10 +353,11 @@ pub(super) fn terms(setup: Setup<'_>, control: &Control) -> (Terms, Option<Model
 
 /// Makes a model what the first stage starts from: its factors in these coordinates, and its
 /// biases where both have some.
-fn take_over(fitting: &Fitting, extra: &mut Extra, model: Model, stage: &mut Stage) -> Result<()> {
+fn take_over(fitting: &Fitting, extra: &mut Extra, matched: &Matched, stage: &mut Stage) -> Result<()> {
+    let model = &matched.model;
     stage.ranks = model.point.ranks().to_vec();
     stage.held = (0..stage.ranks.len()).map(|mode| model.is_held(mode)).collect();
-    let mut point = model.point.divided(fitting.objective.data.team());
+    let mut point = model.point.clone().divided(fitting.objective.data.team());
     if let Some(coordinates) = &fitting.coordinates {
         for (mode, factor) in point.factors.iter_mut().enumerate() {
             coordinates.unscale_in_place(mode, factor);
@@ -366,13 +367,7 @@ fn take_over(fitting: &Fitting, extra: &mut Extra, model: Model, stage: &mut Sta
             point.core = point.core.mode_product(mode, &upper);
         }
     }
-    let same = |(own, other): &(&Biases, &Biases)| {
-        let lengths = |biases: &Biases| biases.modes.iter().map(Vec::len).collect::<Vec<_>>();
-        lengths(own) == lengths(other) && own.time.is_some() == other.time.is_some()
-    };
-    if extra.biases.as_ref().zip(model.biases.as_ref()).filter(same).is_some() {
-        extra.biases = model.biases;
-    }
+    extra.biases = extra.biases.take().map(|own| matched.biases(own));
     extra.accepted = Some((point, extra.biases.clone()));
     Ok(())
 }

@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::manifold::{
     Damped, Distribution, Embedded, Euclidean, Geometry, Point, Preconditioned, random_point_on,
 };
-use crate::model::Model;
+use crate::model::{Matched, Model};
 use crate::objective::{Needs, Regularised, Streamed};
 use crate::recipe::Setup;
 use crate::shard::Dataset;
@@ -176,24 +176,38 @@ fn say_processes(objective: &Streamed, config: &Config, limits: &Limits, control
     }
 }
 
+/// Says which rows of a model are a start for others.
+fn say_matched(matched: &Matched, dataset: &Dataset, control: &Control) {
+    let modes = dataset.manifest().modes.iter().zip(&matched.known);
+    let counts = modes.map(|(mode, known)| (mode, known.iter().filter(|known| !**known).count()));
+    let new: Vec<String> = counts
+        .filter(|(_, new)| *new > 0)
+        .map(|(mode, new)| format!("{} of {}", crate::units::count(new as u64), mode.name))
+        .collect();
+    if !new.is_empty() {
+        control.say(format!("rows of new ids start from what the others are like: {}", new.join(", ")));
+    }
+}
+
 /// The model that a run with a recipe starts from, where one was given.
-pub(super) fn warm(config: &Config, dataset: &Dataset, team: Team) -> Result<Option<Model>> {
+pub(super) fn warm(
+    config: &Config,
+    dataset: &Dataset,
+    team: Team,
+    control: &Control,
+) -> Result<Option<Matched>> {
     let Init::Run(run) = &config.init else { return Ok(None) };
     if config.recipe.is_plain() {
         return Ok(None);
     }
-    let model = team.agree(Model::read(run))?;
-    let dims: Vec<usize> = dataset.manifest().dims().iter().map(|&dim| dim as usize).collect();
-    let ranks = model.point.ranks();
-    if model.point.dims() != dims || ranks.iter().zip(&config.rank).any(|(rank, bound)| rank > bound) {
-        let what = format!(
-            "its model has dimensions {:?} and rank {ranks:?}, this run {dims:?} and at most {:?}",
-            model.point.dims(),
-            config.rank
-        );
+    let matched = team.agree(Model::read(run).and_then(|model| model.onto(dataset)))?;
+    let ranks = matched.model.point.ranks();
+    if ranks.iter().zip(&config.rank).any(|(rank, bound)| rank > bound) {
+        let what = format!("its model has rank {ranks:?}, this run at most {:?}", config.rank);
         return team.agree(Err(Error::input(run, what)));
     }
-    Ok(Some(model))
+    say_matched(&matched, dataset, control);
+    Ok(Some(matched))
 }
 
 /// The first point.
@@ -216,16 +230,12 @@ pub(super) fn start_point(config: &Config, dataset: &Dataset, objective: &Regula
                 let what = "its model has biases, which the plain method has not: leave `bias` to auto";
                 return team.agree(Err(Error::input(run, what)));
             }
-            if model.point.dims() != dims || model.point.ranks() != config.rank {
-                let what = format!(
-                    "its model has dimensions {:?} and rank {:?}, this run {dims:?} and {:?}",
-                    model.point.dims(),
-                    model.point.ranks(),
-                    config.rank
-                );
+            if model.point.ranks() != config.rank {
+                let (ranks, wanted) = (model.point.ranks(), &config.rank);
+                let what = format!("its model has rank {ranks:?}, this run {wanted:?}");
                 return team.agree(Err(Error::input(run, what)));
             }
-            Ok(model.point.divided(team))
+            Ok(team.agree(model.onto(dataset))?.model.point.divided(team))
         }
     }
 }

@@ -170,7 +170,7 @@ fn begin(
     team.agree(written)?;
     let first = |objective: &Regularised| start_point(config, dataset, objective);
     let mut setup = setup(config, dataset);
-    setup.warm = warm(config, dataset, team)?;
+    setup.warm = warm(config, dataset, team, control)?;
     let trainer = Trainer::begin(setup, objective, control, first)?;
     // Last, because a run without a log has nothing that is worth keeping.
     let log = team.agree(Log::open(run.disk(), run.path(), None))?;

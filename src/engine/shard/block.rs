@@ -180,17 +180,46 @@ fn align(out: &mut Vec<u8>, start: usize) -> u32 {
     (out.len() - start) as u32
 }
 
+/// Values that were met, each in the one place that its bits say: most entries have a value that was met
+/// just before, and looking there costs less than a search whose way nobody can foresee.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Recent {
+    places: Vec<(u64, u8)>,
+}
+
+impl Recent {
+    /// A value that is no number, so that none has it.
+    const NONE: u64 = u64::MAX;
+
+    #[inline]
+    fn place(bits: u64) -> usize {
+        (bits.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as usize
+    }
+
+    /// What was put there with a value.
+    #[inline]
+    pub(super) fn find(&self, bits: u64) -> Option<u8> {
+        self.places.get(Self::place(bits)).filter(|place| place.0 == bits).map(|place| place.1)
+    }
+
+    #[inline]
+    pub(super) fn put(&mut self, bits: u64, code: u8) {
+        self.places.resize(256, (Self::NONE, 0));
+        self.places[Self::place(bits)] = (bits, code);
+    }
+}
+
 /// The smallest encoding that loses nothing.
 fn encode_values(values: &[f64], out: &mut Vec<u8>, start: usize) -> (u8, u32, u32, u32) {
     // By bits, so that -0.0 comes back as it went in.
     let mut distinct: Vec<u64> = Vec::new();
     let mut few = true;
-    let mut last = None;
+    let mut recent = Recent::default();
     for bits in values.iter().map(|value| value.to_bits()) {
-        if last == Some(bits) {
+        if recent.find(bits).is_some() {
             continue;
         }
-        last = Some(bits);
+        recent.put(bits, 0);
         if let Err(at) = distinct.binary_search(&bits) {
             if distinct.len() == 256 {
                 few = false;
@@ -204,7 +233,15 @@ fn encode_values(values: &[f64], out: &mut Vec<u8>, start: usize) -> (u8, u32, u
         let table_at = align(out, start);
         distinct.iter().for_each(|bits| out.extend_from_slice(&bits.to_le_bytes()));
         let values_at = align(out, start);
-        out.extend(values.iter().map(|value| distinct.partition_point(|&bits| bits < value.to_bits()) as u8));
+        let mut recent = Recent::default();
+        out.extend(values.iter().map(|value| {
+            let bits = value.to_bits();
+            recent.find(bits).unwrap_or_else(|| {
+                let code = distinct.partition_point(|&other| other < bits) as u8;
+                recent.put(bits, code);
+                code
+            })
+        }));
         return (CODES, distinct.len() as u32, table_at, values_at);
     }
     let values_at = align(out, start);

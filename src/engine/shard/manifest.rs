@@ -1,6 +1,7 @@
 //! The manifest: what a dataset holds, in JSON that people can read, with a checksum.
 
 use super::FORMAT_VERSION;
+use super::block::Recent;
 use super::weights::Weights;
 use crate::error::{Error, IoContext, Result};
 use crate::storage::{Disk, check_folders, read_regular, write_atomic};
@@ -186,6 +187,8 @@ pub struct ValueStatistics {
     pub distinct: Option<u32>,
     #[serde(skip)]
     seen: Vec<u64>,
+    #[serde(skip)]
+    recent: Recent,
 }
 
 impl Default for ValueStatistics {
@@ -197,6 +200,7 @@ impl Default for ValueStatistics {
             sum_of_squares: 0.0,
             distinct: Some(0),
             seen: Vec::new(),
+            recent: Recent::default(),
         }
     }
 }
@@ -208,15 +212,18 @@ impl ValueStatistics {
         self.max = self.max.max(value);
         self.sum += value;
         self.sum_of_squares += value * value;
+        let bits = value.to_bits();
         if let Some(distinct) = &mut self.distinct
-            && let Err(at) = self.seen.binary_search(&value.to_bits())
+            && self.recent.find(bits).is_none()
         {
+            self.recent.put(bits, 0);
+            let Err(at) = self.seen.binary_search(&bits) else { return };
             if *distinct == 256 {
                 self.distinct = None;
                 self.seen = Vec::new();
             } else {
                 *distinct += 1;
-                self.seen.insert(at, value.to_bits());
+                self.seen.insert(at, bits);
             }
         }
     }

@@ -163,15 +163,16 @@ struct SplitWriter<'d> {
     largest: f64,
     /// In a dataset with weights.
     weights: Option<WeightSums>,
-    previous: Vec<u32>,
+    previous: [u32; MAX_ORDER],
     seen: Vec<Vec<u64>>,
 }
 
 impl SplitWriter<'_> {
     fn push(&mut self, indices: &[u32], value: f64, weight: Option<f64>) -> Result<()> {
-        let same = self.previous.iter().zip(indices).take_while(|(a, b)| a == b).count();
+        let previous = &self.previous[..indices.len()];
         let begun = self.record.entries > 0;
-        debug_assert!(!begun || self.previous.as_slice() < indices, "entries must come sorted");
+        let same = if begun { previous.iter().zip(indices).take_while(|(a, b)| a == b).count() } else { 0 };
+        debug_assert!(!begun || previous < indices, "entries must come sorted");
         if !begun || same == 0 {
             self.record.slices += 1;
         }
@@ -191,8 +192,7 @@ impl SplitWriter<'_> {
         if let Some(shard) = &mut self.shard {
             shard.push(indices, value, weight)?;
         }
-        self.previous.clear();
-        self.previous.extend_from_slice(indices);
+        self.previous[..indices.len()].copy_from_slice(indices);
         self.record.entries += 1;
         self.largest = self.largest.max(value.abs());
         if let Some((sums, weight)) = self.weights.as_mut().zip(weight) {
@@ -262,7 +262,7 @@ impl<'d> DatasetWriter<'d> {
             values: ValueStatistics::default(),
             largest: 0.0,
             weights: weighted.then(WeightSums::default),
-            previous: Vec::new(),
+            previous: [0; MAX_ORDER],
             seen: dims.iter().map(|&dim| vec![0; (dim as usize).div_ceil(64)]).collect(),
         });
         for split in Split::ALL {

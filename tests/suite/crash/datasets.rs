@@ -6,8 +6,9 @@ use super::recorder::Recorder;
 use super::sample;
 use std::path::Path;
 use tenfill_engine::control::Control;
+use tenfill_engine::convert::{AppendOptions, ConvertOptions, Converted, Duplicates, append_on};
 use tenfill_engine::shard::{DatasetKind, verify};
-use tenfill_engine::storage::{Output, RealDisk, Staging};
+use tenfill_engine::storage::{Disk, Output, RealDisk, Staging};
 
 /// The manifest of a dataset of which every byte was checked, and which holds the checksums of all;
 /// none where there is no dataset.
@@ -101,6 +102,70 @@ fn a_failing_disk_leaves_the_old_dataset_or_the_new_one() {
             let found = whole(&output, &name).unwrap();
             assert!(found == second || result.is_err() && found == first, "{name}");
             assert!(result.is_ok() || fault != Fault::Short, "a short write is no error");
+            next_start(&output);
+            assert!(sample::temporaries(directory.path()).is_empty(), "{name}");
+        }
+    }
+}
+
+/// Rows appended to the dataset in its place.
+fn append(disk: &dyn Disk, directory: &Path) -> tenfill_engine::Result<Converted> {
+    let rows =
+        ConvertOptions { memory: 64 << 20, ..ConvertOptions::new(vec![directory.join("new.csv")], "") };
+    let options = AppendOptions {
+        in_place: true,
+        duplicates: Some(Duplicates::Last),
+        ..AppendOptions::new(directory.join("data"), rows)
+    };
+    append_on(disk, &options, Vec::new(), &Control::default())
+}
+
+#[test]
+fn a_crash_while_appending_leaves_the_old_dataset_or_the_new_one() {
+    for exchanges in [true, false] {
+        let directory = fast_directory();
+        let mut disk = Recorder::new(directory.path());
+        disk.exchanges = exchanges;
+        let (old, from) = begin(&disk, directory.path());
+        let output = directory.path().join("data");
+        append(&disk, directory.path()).unwrap();
+        let new = manifest(&output);
+        disk.mark(2);
+        for_each_image(&disk.ops(), from, |image| {
+            let output = image.path.join("data");
+            if !exchanges {
+                next_start(&output);
+            }
+            let found = whole(&output, &image.name).unwrap_or_else(|| panic!("{}: it is gone", image.name));
+            assert!(found == new || image.mark == Some(1) && found == old, "{}", image.name);
+            next_start(&output);
+            assert!(sample::temporaries(image.path).is_empty(), "{}", image.name);
+        });
+    }
+}
+
+#[test]
+fn a_failing_disk_while_appending_leaves_the_old_dataset_or_the_new_one() {
+    let directory = fast_directory();
+    let (old, output) = (directory.path().join("old.csv"), directory.path().join("data"));
+    sample::csv(&old, 9);
+    sample::csv(&directory.path().join("new.csv"), 12);
+    sample::convert(&RealDisk, &old, &output, false).unwrap();
+    let first = manifest(&output);
+    let count = Faulty::never();
+    append(&count, directory.path()).unwrap();
+    let second = manifest(&output);
+    for fault in Fault::ALL {
+        for at in 0..count.calls() {
+            sample::convert(&RealDisk, &old, &output, true).unwrap();
+            let name = format!("{fault:?} at call {at}");
+            let result = append(&Faulty::new(at, fault), directory.path());
+            if result.is_err() && !output.exists() {
+                assert_eq!(fault, Fault::StaysFull, "{name}");
+                next_start(&output);
+            }
+            let found = whole(&output, &name).unwrap();
+            assert!(found == second || result.is_err() && found == first, "{name}");
             next_start(&output);
             assert!(sample::temporaries(directory.path()).is_empty(), "{name}");
         }

@@ -107,7 +107,7 @@ fn size_of(path: &Path) -> String {
 }
 
 /// The program beside this one: both come out of one build of the workspace.
-fn tenfill_program() -> Result<PathBuf, String> {
+pub(crate) fn tenfill_program() -> Result<PathBuf, String> {
     let build = Command::new("cargo").args(["build", "--release", "-p", "tenfill"]).status();
     if !build.is_ok_and(|status| status.success()) {
         return Err("cargo build --release -p tenfill failed".into());
@@ -134,7 +134,7 @@ fn make_csv(tenfill: &Path, arguments: &Arguments) -> Result<PathBuf, String> {
     Ok(csv)
 }
 
-fn last_json(printed: &str) -> Value {
+pub(crate) fn last_json(printed: &str) -> Value {
     printed.lines().last().and_then(|line| serde_json::from_str(line).ok()).unwrap_or_default()
 }
 
