@@ -1,6 +1,7 @@
 //! Addresses, and the stores behind them.
 
 use crate::error::Error;
+use crate::runtime::runtime;
 use crate::settings;
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
@@ -26,6 +27,8 @@ pub(crate) struct Location {
 
 impl Location {
     pub(crate) fn of(path: &Path) -> Result<Self, Error> {
+        // A client can be made only where the runtime has said who does the cryptography.
+        runtime()?;
         let text = path.to_str().ok_or_else(|| Error::failed("the address is not UTF-8"))?;
         let url = Url::parse(text).map_err(|error| Error::failed(format!("this is no address ({error})")))?;
         if url.password().is_some() || !url.username().is_empty() && url.scheme().starts_with("http") {

@@ -144,7 +144,10 @@ fn a_plain_range_of_ids_stays_one_while_it_can() {
     let dataset = Dataset::open(at.join("word")).unwrap();
     assert_eq!(ids(&dataset, 0).last().unwrap(), "x");
     assert_eq!(contents(&at.join("word")).len(), (8 + 3 + 2) * 4 + 1);
-    assert!(failure(at, "append far two.tns --modes 1,2 --value 3 -o no").contains("mode a: the dataset has labels"));
+    assert!(
+        failure(at, "append far two.tns --modes 1,2 --value 3 -o no")
+            .contains("mode a: the dataset has labels")
+    );
 }
 
 /// The value and the weight of cell (a, b).

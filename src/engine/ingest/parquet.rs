@@ -28,7 +28,7 @@ pub const MAGIC: &[u8; 4] = b"PAR1";
 /// Only a regular file or an object is looked into: what is read from a pipe is gone.
 pub fn is_parquet(path: &Path, control: &Control) -> Result<bool> {
     if remote::is_remote(path) {
-        return Ok(Blocks::open(path, control)?.bytes(0, MAGIC.len())?.as_ref() == MAGIC);
+        return remote::begins_with(path, MAGIC, control);
     }
     let mut magic = [0; 4];
     let begun = path.is_file() && File::open(path).is_ok_and(|mut file| file.read_exact(&mut magic).is_ok());

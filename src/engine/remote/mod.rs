@@ -8,9 +8,9 @@ mod stores;
 mod without;
 
 #[cfg(feature = "stores")]
-pub use stores::{Blocks, Upload, list, reader, size};
+pub use stores::{Blocks, Upload, begins_with, list, reader, size};
 #[cfg(not(feature = "stores"))]
-pub use without::{Blocks, Upload, list, reader, size};
+pub use without::{Blocks, Upload, begins_with, list, reader, size};
 
 use std::path::Path;
 

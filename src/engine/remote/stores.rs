@@ -50,6 +50,15 @@ pub fn size(path: &Path, control: &Control) -> Result<u64> {
     open(path, control).map(|object| object.size())
 }
 
+/// Whether an object begins with these bytes, as far as that can be told: a server without ranges gives all or nothing.
+pub fn begins_with(path: &Path, bytes: &[u8], control: &Control) -> Result<bool> {
+    match open(path, control)?.range(0..bytes.len() as u64) {
+        Ok(begun) => Ok(begun == bytes),
+        Err(error) if error.kind == Kind::Unsupported => Ok(false),
+        Err(error) => Err(said(path, &error)),
+    }
+}
+
 /// The objects below an address or of a pattern, by name.
 pub fn list(path: &Path, control: &Control) -> Result<Vec<PathBuf>> {
     let found = tenfill_store::list(path, &stop(control)).map_err(|error| said(path, &error))?;

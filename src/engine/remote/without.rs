@@ -16,6 +16,11 @@ pub fn size(path: &Path, _: &Control) -> Result<u64> {
     missing(path)
 }
 
+/// Whether an object begins with these bytes.
+pub fn begins_with(path: &Path, _: &[u8], _: &Control) -> Result<bool> {
+    missing(path)
+}
+
 /// The objects below an address or of a pattern, by name.
 pub fn list(path: &Path, _: &Control) -> Result<Vec<PathBuf>> {
     missing(path)

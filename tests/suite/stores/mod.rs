@@ -107,10 +107,10 @@ fn what_a_store_refuses_is_one_sentence() {
     let cases = [
         (Manners { refuse: Some("403 Forbidden"), ..Manners::default() }, "access is denied"),
         (Manners { refuse: Some("401 Unauthorized"), ..Manners::default() }, "access is denied"),
-        (Manners { cut: 99, ..Manners::default() }, "try again"),
+        (Manners { empty: 99, ..Manners::default() }, "try again"),
         (Manners { stall: 99, ..Manners::default() }, "does not answer in time"),
         (Manners { busy: 99, ..Manners::default() }, "try again"),
-        (Manners { change_after: Some(1), ..Manners::default() }, "changed while it was read"),
+        (Manners { change_after: Some(2), ..Manners::default() }, "changed while it was read"),
     ];
     for (manners, said) in cases {
         let server = Server::start(manners).with("r.csv", text.clone());

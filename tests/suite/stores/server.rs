@@ -11,6 +11,8 @@ use std::time::Duration;
 pub struct Manners {
     /// So many answers break off in the middle.
     pub cut: usize,
+    /// So many answers break off before their first byte.
+    pub empty: usize,
     /// So many requests are not answered at all.
     pub stall: usize,
     /// So many requests are answered with 503.
@@ -114,7 +116,7 @@ impl Request {
         let (path, query) = target.split_once('?').unwrap_or((&target, ""));
         Some(Request {
             method,
-            path: path.trim_start_matches('/').into(),
+            path: path.trim_start_matches('/').replace("%3D", "="),
             query: query.into(),
             headers,
             body,
@@ -176,6 +178,11 @@ fn answer(request: &Request, stream: &mut TcpStream, shared: &Mutex<State>) -> O
         None => (format!("200 OK\r\n{about}"), &bytes[..]),
     };
     let head = format!("{head}\r\nContent-Length: {}", body.len());
+    if state.manners.empty > 0 {
+        state.manners.empty -= 1;
+        write(stream, &head, b"")?;
+        return None;
+    }
     if state.manners.cut > 0 && body.len() > 1 {
         state.manners.cut -= 1;
         write(stream, &head, &body[..body.len() / 2])?;
