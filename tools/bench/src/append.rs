@@ -82,7 +82,8 @@ fn refit(program: &Program<'_>, arguments: &Arguments) -> Result<Value, String> 
     let best = |curve: &[(u64, f64)]| curve.iter().map(|point| point.1).fold(f64::INFINITY, f64::min);
     // Where one of them does not come to the other's error, the larger of both is what is asked for.
     let target = best(&cold).max(best(&warm)) * 1.0005;
-    let passes = |curve: &[(u64, f64)]| curve.iter().find(|point| point.1 <= target).map_or(0, |point| point.0);
+    let passes =
+        |curve: &[(u64, f64)]| curve.iter().find(|point| point.1 <= target).map_or(0, |point| point.0);
     let (cold_passes, warm_passes) = (passes(&cold), passes(&warm));
     println!(
         "refit of {} ratings with a tenth more, to a validation RMSE of {:.5}: {cold_passes} passes from nothing, \
@@ -116,7 +117,15 @@ impl Program<'_> {
         let mut best: Option<(Usage, Value)> = None;
         for _ in 0..repeat.max(1) {
             let mut command = Command::new(self.tenfill);
-            command.args(words).args(["--force", "--json", "--quiet", "--memory", self.memory, "--threads", "2"]);
+            command.args(words).args([
+                "--force",
+                "--json",
+                "--quiet",
+                "--memory",
+                self.memory,
+                "--threads",
+                "2",
+            ]);
             let (usage, printed) = measure::run(&mut command)?;
             if best.as_ref().is_none_or(|(least, _)| usage.cpu < least.cpu) {
                 best = Some((usage, last_json(&printed)));
@@ -146,7 +155,16 @@ impl Files {
         let mut command = Command::new(tenfill);
         let users = (total / 55).max(100).to_string();
         let dims = format!("{users},{},200", (total / 550).max(50));
-        command.args(["synth", "--kind", "ratings", "--test", "0", "--json", "--entries", &total.to_string()]);
+        command.args([
+            "synth",
+            "--kind",
+            "ratings",
+            "--test",
+            "0",
+            "--json",
+            "--entries",
+            &total.to_string(),
+        ]);
         measure::run(command.args(["--dims", &dims]).arg("-o").arg(&synth))?;
         cut(&synth, [&all, &old, &fresh], new).map_err(|error| error.to_string())?;
         fs::remove_file(&synth).map_err(|error| error.to_string())?;
