@@ -4,7 +4,7 @@ use super::Context;
 use serde_json::json;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use tenfill_engine::answer::{FoldOptions, fold_in};
+use tenfill_engine::answer::{FoldOptions, FoldedMode, fold_in};
 use tenfill_engine::budget::Budget;
 use tenfill_engine::error::{Error, Result};
 use tenfill_engine::units;
@@ -12,9 +12,9 @@ use tenfill_engine::usage::Usage;
 
 /// Learn ids that the model has not seen, from their entries alone
 ///
-/// NEW is a file with the columns of the run's own data. For every id of one mode that occurs in it a
+/// NEW is a file with the columns of the run's own data. For every id of a mode that occurs in it a
 /// row (and a bias) is found by ridge least squares, with everything else of the model held; no
-/// training. Ids that the model knows are found anew from their train entries and the new ones, which
+/// training. Where ids of several modes are new, the rows of these modes are found in turn. Ids that the model knows are found anew from their train entries and the new ones, which
 /// replace entries at the same place. The result is a run that evaluate, predict, recommend, export,
 /// report and fold-in take like any other; it refers to the dataset of the first run, which must stay.
 #[derive(clap::Args)]
@@ -32,7 +32,8 @@ pub(super) struct Arguments {
     /// The run to write
     #[arg(short, long, value_name = "RUN2")]
     output: PathBuf,
-    /// The mode whose rows are found [default: the one with ids that the model lacks]
+    /// The mode whose rows are found; entries with new ids of others are left out [default: all modes
+    /// with ids that the model lacks]
     #[arg(long)]
     mode: Option<String>,
     /// How strongly rows are drawn to the average row; 1 is what the spread of the known rows suggests
@@ -73,19 +74,25 @@ pub(super) fn run(arguments: Arguments, context: &Context) -> Result<ExitCode> {
         context.control.say(format!("{count} entries lie outside the bins and were taken as the nearest"));
     }
     let seconds = usage.seconds();
+    let each = |of: &FoldedMode| {
+        let (new, updated) = (units::count(of.new_ids), units::count(of.updated_ids));
+        format!("{new} new and {updated} updated ids of {}", of.mode)
+    };
+    let modes: Vec<String> = done.modes.iter().map(each).collect();
     context.print(format_args!(
-        "{}: {} new and {} updated ids of {} from {} entries in {}",
+        "{}: {} from {} entries in {}",
         arguments.output.display(),
-        units::count(done.new_ids),
-        units::count(done.updated_ids),
-        done.mode,
+        modes.join(", "),
         units::count(done.entries),
         units::duration(seconds),
     ));
     context.finish(&json!({
-        "mode": done.mode,
-        "new_ids": done.new_ids,
-        "updated_ids": done.updated_ids,
+        "mode": done.modes.iter().map(|of| of.mode.as_str()).collect::<Vec<_>>().join(","),
+        "new_ids": done.modes.iter().map(|of| of.new_ids).sum::<u64>(),
+        "updated_ids": done.modes.iter().map(|of| of.updated_ids).sum::<u64>(),
+        "modes": done.modes.iter().map(|of| json!({
+            "mode": of.mode, "new_ids": of.new_ids, "updated_ids": of.updated_ids,
+        })).collect::<Vec<_>>(),
         "entries": done.entries,
         "left_out": done.left_out,
         "outside_bins": done.outside_bins,

@@ -303,3 +303,79 @@ fn entries_come_back_as_a_table_of_any_kind() {
     assert!(failure(at, "entries t -o x.npy").contains("end it with .csv"));
     assert!(failure(at, "entries t.csv -o x.csv").contains("t.csv"));
 }
+
+/// Ratings as users give them, in a random order.
+fn synthetic(at: &Path) -> Vec<String> {
+    json(at, "synth --kind ratings --dims 300,120,25 --entries 20000 --test 0 -o synth.csv --force");
+    let text = std::fs::read_to_string(at.join("synth.csv")).unwrap();
+    shuffled(&text.lines().skip(1).map(str::to_string).collect::<Vec<_>>(), 3)
+}
+
+fn table(path: &Path, rows: &[String]) {
+    std::fs::write(path, format!("userId,movieId,rating,timestamp\n{}\n", rows.join("\n"))).unwrap();
+}
+
+fn log(run: &Path, line: usize) -> serde_json::Value {
+    let text = std::fs::read_to_string(run.join("log.jsonl")).unwrap();
+    serde_json::from_str(text.lines().nth(line).unwrap()).unwrap()
+}
+
+#[test]
+fn a_warm_start_finds_rows_by_their_ids() {
+    let folder = folder();
+    let at = folder.path();
+    let rows = synthetic(at);
+    // The same entries, with ids in another order: those of the first users come last.
+    let late = |row: &&String| row.split(',').next().unwrap().parse::<u32>().unwrap() <= 50;
+    let (last, first): (Vec<&String>, Vec<&String>) = rows.iter().partition(late);
+    let of = |rows: Vec<&String>| rows.into_iter().cloned().collect::<Vec<_>>();
+    table(&at.join("all.csv"), &rows);
+    table(&at.join("first.csv"), &of(first));
+    table(&at.join("last.csv"), &of(last));
+    json(at, "convert all.csv -o all");
+    json(at, "convert first.csv -o first");
+    json(at, "append first last.csv -o mixed");
+    assert_eq!(contents(&at.join("all")), contents(&at.join("mixed")));
+    let plain = "--rank 2,2,2 --bias none --penalty 0 --no-grow";
+    for options in [plain, "--rank 3 --bias modes --penalty 0.01 --no-grow --no-refine"] {
+        let done = json(at, &format!("complete all {options} -o run --max-iterations 8 --force"));
+        json(at, &format!("complete mixed {options} --init run -o again --max-iterations 1 --force"));
+        let (before, after) = (done["train_mse"].as_f64().unwrap(), log(&at.join("again"), 0));
+        let after = after["train_mse"].as_f64().unwrap();
+        assert!((after / before - 1.0).abs() < 1e-6, "{options}: {before} and {after}");
+    }
+    // Ids that the model has not met are no obstacle.
+    let done = json(at, &format!("complete first {plain} -o run --max-iterations 8 --force"));
+    json(at, &format!("complete mixed {plain} --init run -o again --max-iterations 1 --force"));
+    let (before, after) = (done["train_mse"].as_f64().unwrap(), log(&at.join("again"), 0));
+    assert!(after["train_mse"].as_f64().unwrap() < 1.5 * before, "{before} and {after}");
+    // What does not go together is said.
+    json(at, "convert all.csv -o days --modes userId,movieId,timestamp --value rating --bin timestamp=1d");
+    let said = failure(at, &format!("complete days {plain} --init run -o no -q"));
+    assert!(said.contains("mode timestamp: the model has bins of 7d, and the dataset of 1d"), "{said}");
+    json(at, "convert all.csv -o two --modes userId,movieId --value rating");
+    let said = failure(at, "complete two --rank 2,2 --bias none --penalty 0 --no-grow --init run -o no -q");
+    assert!(said.contains("the modes userId, movieId, timestamp, and the dataset userId, movieId"), "{said}");
+}
+
+#[test]
+fn sweeps_go_on_after_new_rows_in_half_the_passes() {
+    let folder = folder();
+    let at = folder.path();
+    let rows = synthetic(at);
+    table(&at.join("old.csv"), &rows[..18_000]);
+    table(&at.join("new.csv"), &rows[18_000..]);
+    json(at, "convert old.csv -o old");
+    json(at, "append old new.csv -o new");
+    json(at, "complete old --rank auto -o run");
+    let cold = json(at, "complete new --rank auto -o cold");
+    let warm = json(at, "complete new --rank auto --init run -o warm");
+    let of = |told: &serde_json::Value, name: &str| told[name].as_f64().unwrap();
+    assert!(2.0 * of(&warm, "passes") <= of(&cold, "passes"), "{warm} and {cold}");
+    // Who has which entries is known as it was before: the same error but for that.
+    assert!(of(&warm, "test_mse") < 1.01 * of(&cold, "test_mse"), "{warm} and {cold}");
+    // The same bits, interrupted or not.
+    json(at, "complete new --rank auto --init run -o twice --max-iterations 1");
+    json(at, "resume twice --max-iterations 1000");
+    assert_eq!(crate::common::result(&at.join("twice")), crate::common::result(&at.join("warm")));
+}

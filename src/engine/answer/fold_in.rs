@@ -21,7 +21,7 @@ use crate::model::{Found, ModeIds, Model, sort_ids};
 use crate::run::{Config, RunKind, inputs_of, log_path};
 use crate::shard::{Dataset, Split};
 use crate::storage::{Lock, Output, RealDisk, RunLayout, Staging, make_dir, read_regular, write_atomic};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -32,7 +32,7 @@ const LEAST_ENTRIES: u64 = 1 << 12;
 /// How to fold in.
 #[derive(Debug, Clone)]
 pub struct FoldOptions {
-    /// The mode whose ids are new; where not said, the only one with ids that the model lacks.
+    /// The mode whose ids are new; where not said, all with ids that the model lacks.
     pub mode: Option<String>,
     /// How strongly rows are pulled towards the average row; 1 is what the known rows suggest.
     pub ridge: f64,
@@ -56,15 +56,32 @@ impl Default for FoldOptions {
     }
 }
 
-/// What was folded in.
+/// How often the rows of several modes are found in turn, each given the others.
+const TURNS: usize = 4;
+
+/// New ids of a mode, and the first index that they get.
+struct Added {
+    mode: usize,
+    before: u32,
+    ids: Vec<String>,
+}
+
+/// What was folded into a mode.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Folded {
+pub struct FoldedMode {
     /// The mode.
     pub mode: String,
     /// Ids that are new.
     pub new_ids: u64,
     /// Ids that were there, whose rows were found anew.
     pub updated_ids: u64,
+}
+
+/// What was folded in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Folded {
+    /// Per mode.
+    pub modes: Vec<FoldedMode>,
     /// Entries that were used.
     pub entries: u64,
     /// Entries that were left out, because another mode's id is not known.
@@ -73,7 +90,8 @@ pub struct Folded {
     pub outside_bins: u64,
 }
 
-/// Reads new entries, finds the rows of their ids in one mode, and writes a run with them.
+/// Reads new entries, finds the rows of their ids, and writes a run with them. Where ids of several modes are
+/// new, the rows of these modes are found in turn, each given those of the others.
 pub fn fold_in(
     run: &Path,
     new: &Path,
@@ -93,26 +111,36 @@ pub fn fold_in(
 
     // It is read twice.
     let new = &Source::again(new, staging.path(), control)?;
-    let (mode, added) = look(&model, new, options, control)?;
-    let before = model.about.modes[mode].dim;
-    if u32::try_from(added.len()).ok().and_then(|more| before.checked_add(more)).is_none() {
-        return Err(Error::request(format!("{} has more ids than indices", model.about.modes[mode].name)));
+    let all = look(&model, new, options, control)?;
+    for Added { mode, before, ids } in &all {
+        if u32::try_from(ids.len()).ok().and_then(|more| before.checked_add(more)).is_none() {
+            return Err(Error::request(format!(
+                "{} has more ids than indices",
+                model.about.modes[*mode].name
+            )));
+        }
     }
     let ids = ModeIds::of_all(&model)?;
-    model.grow(mode, added.len());
-    let mut folded = Folded {
-        mode: model.about.modes[mode].name.clone(),
-        new_ids: added.len() as u64,
-        updated_ids: 0,
-        entries: 0,
-        left_out: 0,
-        outside_bins: 0,
-    };
+    // What rows are like is what those of the model are like.
+    let priors: Vec<Prior> = all.iter().map(|added| Prior::new(&model, added.mode, options.ridge)).collect();
+    all.iter().for_each(|added| model.grow(added.mode, added.ids.len()));
+    let mut folded = Folded { modes: Vec::new(), entries: 0, left_out: 0, outside_bins: 0 };
     let place = layout.added();
-    collect(&model, &ids, new, mode, &added, before, &place, options, control, &mut folded)?;
+    collect(&model, &ids, new, &all, &place, options, control, &mut folded)?;
     drop(ids);
     let fresh = Dataset::open(&place)?;
-    folded.updated_ids = solve(&mut model, mode, before, &datasets, &fresh, options, control)?;
+    for turn in 0..if all.len() > 1 { TURNS } else { 1 } {
+        for (added, prior) in all.iter().zip(&priors) {
+            let updated = solve(&mut model, prior, added, &datasets, &fresh, options, control)?;
+            if turn == 0 {
+                folded.modes.push(FoldedMode {
+                    mode: model.about.modes[added.mode].name.clone(),
+                    new_ids: added.ids.len() as u64,
+                    updated_ids: updated,
+                });
+            }
+        }
+    }
 
     config.dataset = absolute(&run.join(&config.dataset))?;
     for added in &mut config.added {
@@ -126,7 +154,8 @@ pub fn fold_in(
     }
     let directory = layout.model();
     make_dir(&disk, &directory)?;
-    model.write_extended(&disk, &directory, mode, &added)?;
+    let added: Vec<(usize, &[String])> = all.iter().map(|added| (added.mode, &added.ids[..])).collect();
+    model.write_extended(&disk, &directory, &added)?;
     staging.commit()?;
     Ok(folded)
 }
@@ -135,13 +164,8 @@ fn absolute(path: &Path) -> Result<PathBuf> {
     std::fs::canonicalize(path).context("find", path)
 }
 
-/// The first reading: which mode has ids that the model lacks, and which.
-fn look(
-    model: &Model,
-    new: &Source,
-    options: &FoldOptions,
-    control: &Control,
-) -> Result<(usize, Vec<String>)> {
+/// The first reading: which modes have ids that the model lacks, and which.
+fn look(model: &Model, new: &Source, options: &FoldOptions, control: &Control) -> Result<Vec<Added>> {
     let ids = ModeIds::of_all(model)?;
     let names = || ids.iter().map(ModeIds::name).collect::<Vec<_>>().join(", ");
     let wanted = match &options.mode {
@@ -175,32 +199,21 @@ fn look(
         Ok(())
     })?;
     say_empty(empty, control);
-    let with: Vec<usize> = (0..ids.len()).filter(|&mode| !strangers[mode].is_empty()).collect();
-    let mode = match (wanted, with.as_slice()) {
-        (Some(mode), _) => mode,
-        (None, [mode]) if ids[*mode].bins().is_none() => *mode,
-        (None, []) => {
-            let what = format!(
-                "the model knows all ids of this file: say with `mode` whose rows are to be found anew ({})",
-                names()
-            );
-            return Err(Error::input(display_name(new.path()), what));
-        }
-        (None, several) => {
-            let told: Vec<String> = several
-                .iter()
-                .map(|&mode| format!("{} of {}", strangers[mode].len(), ids[mode].name()))
-                .collect();
-            let what = format!(
-                "ids of several modes are new ({}): choose one with `mode`; entries with new ids of the others are left out",
-                told.join(", ")
-            );
-            return Err(Error::input(display_name(new.path()), what));
-        }
-    };
-    let mut added: Vec<String> = std::mem::take(&mut strangers[mode]).into_iter().collect();
-    sort_ids(&mut added);
-    Ok((mode, added))
+    let with = (0..ids.len()).filter(|&mode| !strangers[mode].is_empty() && ids[mode].bins().is_none());
+    let modes = wanted.map_or_else(|| with.collect::<Vec<usize>>(), |mode| vec![mode]);
+    if modes.is_empty() {
+        let what = format!(
+            "the model knows all ids of this file: say with `mode` whose rows are to be found anew ({})",
+            names()
+        );
+        return Err(Error::input(display_name(new.path()), what));
+    }
+    let added = modes.into_iter().map(|mode| {
+        let mut added: Vec<String> = std::mem::take(&mut strangers[mode]).into_iter().collect();
+        sort_ids(&mut added);
+        Added { mode, before: model.about.modes[mode].dim, ids: added }
+    });
+    Ok(added.collect())
 }
 
 /// The second reading: the entries as a dataset in the model's indices.
@@ -208,9 +221,7 @@ fn collect(
     model: &Model,
     ids: &[ModeIds],
     new: &Source,
-    mode: usize,
-    added: &[String],
-    before: u32,
+    all: &[Added],
     place: &Path,
     options: &FoldOptions,
     control: &Control,
@@ -218,8 +229,10 @@ fn collect(
 ) -> Result<()> {
     let names: Vec<String> = ids.iter().map(|mode| mode.name().to_string()).collect();
     let dims: Vec<u32> = model.point.factors.iter().map(|factor| factor.rows() as u32).collect();
-    let positions: std::collections::HashMap<&str, u32> =
-        added.iter().map(String::as_str).zip(before..).collect();
+    let mut positions: Vec<HashMap<&str, u32>> = vec![HashMap::new(); ids.len()];
+    for Added { mode, before, ids } in all {
+        positions[*mode] = ids.iter().map(String::as_str).zip(*before..).collect();
+    }
     let convert = ConvertOptions {
         split: SplitRule::Shares([1.0, 0.0, 0.0]),
         duplicates: Duplicates::Last,
@@ -237,9 +250,11 @@ fn collect(
         };
         read_entries(model, ids, new, options.threads, control, |row| {
             let at = indices.len();
-            for (other, found) in row.found.iter().enumerate() {
+            for (mode, found) in row.found.iter().enumerate() {
                 let index = match found.index() {
-                    None if other == mode => positions.get(row.id(mode).as_str()).copied(),
+                    None if !positions[mode].is_empty() => {
+                        positions[mode].get(row.id(mode).as_str()).copied()
+                    }
                     index => index,
                 };
                 match index {
@@ -272,14 +287,13 @@ fn collect(
 /// Finds the rows, a range of ids at a time; returns how many ids were there before.
 fn solve(
     model: &mut Model,
-    mode: usize,
-    before: u32,
+    prior: &Prior,
+    &Added { mode, before, .. }: &Added,
     datasets: &[Dataset],
     fresh: &Dataset,
     options: &FoldOptions,
     control: &Control,
 ) -> Result<u64> {
-    let prior = Prior::new(model, mode, options.ridge);
     let budget = Budget::new(options.memory)?;
     let numbers = model.point.dims().into_iter().zip(model.point.ranks()).map(|(dim, rank)| dim * (rank + 1));
     let _model = budget.reserve(8 * numbers.sum::<usize>() as u64, "the model")?;
@@ -335,7 +349,7 @@ fn solve(
         // New entries before old ones at the same place, which they replace.
         entries.sort_by(|a, b| (a.at[mode], &a.at, !a.new).cmp(&(b.at[mode], &b.at, !b.new)));
         entries.dedup_by_key(|entry| entry.at);
-        pool.install(|| fold_rows(model, &prior, &entries));
+        pool.install(|| fold_rows(model, prior, &entries));
         control.progress().advance(range.end.into(), &"");
     }
     Ok(updated as u64)

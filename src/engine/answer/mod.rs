@@ -17,7 +17,7 @@ pub use entries::{EntryRow, read_entries};
 pub use evaluate::{Evaluation, evaluate_file, evaluate_split};
 pub use export::{ExportFormat, export};
 pub use fold::{FoldEntry, Prior, fold_rows};
-pub use fold_in::{FoldOptions, Folded, fold_in};
+pub use fold_in::{FoldOptions, Folded, FoldedMode, fold_in};
 pub use given::{each_mode, given_places, mode_named};
 pub use predict::{AnswerOptions, Answered, Predictor, predict_file};
 pub use questions::{Questions, recommend_some};

@@ -75,6 +75,9 @@ pub struct Course {
     pub tried: Vec<Trial>,
     /// Whether nothing is left.
     pub done: bool,
+    /// Sweeps that count as made where another fit was the beginning.
+    #[serde(default)]
+    given: usize,
 }
 
 /// What the course of a fit depends on, beside its data.
@@ -106,7 +109,14 @@ impl Course {
             paired: false,
             tried: Vec::new(),
             done: false,
+            given: 0,
         }
+    }
+
+    /// Of a fit whose components are those of another, which had its trials: it only has to settle.
+    pub fn settling(order: usize, pair: [usize; 2]) -> Self {
+        let given = FEWEST - 2;
+        Course { sweeps: given, given, left: Vec::new(), ..Course::new(order, pair) }
     }
 
     /// What is being tried, if anything.
@@ -141,7 +151,7 @@ impl Course {
         let trial = self.change.is_some();
         // What follows the last trial is the same model, fitted to its end.
         if trial || self.tried.is_empty() {
-            let (change, sweeps) = (self.change.take(), self.sweeps);
+            let (change, sweeps) = (self.change.take(), self.sweeps - std::mem::take(&mut self.given));
             self.tried.push(Trial { change, sweeps, validation_mse: best, kept: helps });
         }
         if trial && !helps {

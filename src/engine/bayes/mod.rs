@@ -8,6 +8,7 @@
 //! | what is one row, given what its entries add up to? | `row` |
 //! | what happens in a pass over the data? | `pass`: rows of the first level are fitted, sums of another taken |
 //! | what is there before the first sweep? | `start` |
+//! | what is there where another fit is the beginning? | `onto` |
 //! | what is a sweep? | [`Fit::sweep`] |
 //! | which components are missing? | `grow`, which asks the residuals of validation entries |
 //! | what follows a sweep? | [`Course`] |
@@ -19,6 +20,7 @@
 mod course;
 mod grow;
 mod level;
+mod onto;
 mod pass;
 mod row;
 mod shape;
@@ -29,6 +31,7 @@ mod sweeps;
 pub use course::{Change, Course, Limits, Trial};
 pub use grow::Evidence;
 pub use level::{Features, Level, Prior};
+pub use onto::Origins;
 pub use shape::{Segment, Shape};
 pub use slices::Slices;
 pub use sweeps::{Data, Fit, Posterior, Terms, bytes, per_weight};

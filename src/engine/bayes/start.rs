@@ -104,6 +104,23 @@ pub(super) fn look(
     Ok((look, dims.len()))
 }
 
+/// The weight of every row's entries, per level, and between which values those at the ends are told apart. One
+/// pass.
+#[expect(clippy::type_complexity, reason = "used once")]
+pub(super) fn counts(
+    stream: &Stream,
+    dims: &[usize],
+    per_weight: f64,
+    values: (f64, f64),
+    range: Option<(f64, f64)>,
+) -> Result<(Vec<Vec<f64>>, Option<(f64, f64)>)> {
+    let (sums, _, next) = sums_of(stream, dims, per_weight, values, |_, _| 0.0)?;
+    let counts = sums.iter().map(|sums| sums.iter().map(|sums| sums[0]).collect()).collect();
+    let look = Look { counts, biases: Vec::new(), damping: Vec::new(), next };
+    let thresholds = range.and_then(|range| look.thresholds(range));
+    Ok((look.counts, thresholds))
+}
+
 /// The weight and the residuals of every row of every level, the squares of all residuals, and the values next to
 /// the least and the largest. One pass.
 #[expect(clippy::type_complexity, reason = "used once")]

@@ -148,11 +148,16 @@ impl<const W: usize, P: Payload> OldEntries<'_, W, P> {
         let bytes = shard.read_block(next.1, buffer)?;
         shard.check(next.1, bytes)?;
         let (tag, mut levels, order) = (*split as u64, [0; MAX_ORDER], self.shifts.len());
+        let shifted = self.shifts.iter().any(|&shift| shift > 0);
         shard.view(next.1, bytes)?.for_each_weighted(|indices, value, weight| {
-            for (level, &shift) in self.shifts.iter().enumerate() {
-                levels[level] = indices[level] + shift;
-            }
-            let key = self.packing.pack(&levels[..order], tag);
+            let key = if shifted {
+                for (level, &shift) in self.shifts.iter().enumerate() {
+                    levels[level] = indices[level] + shift;
+                }
+                self.packing.pack(&levels[..order], tag)
+            } else {
+                self.packing.pack(indices, tag)
+            };
             records.push(Record { key, value: P::new(value, Some(weight)) });
         });
         next.1 += 1;

@@ -20,32 +20,33 @@ pub fn sort_ids(ids: &mut [String]) {
 }
 
 impl Model {
-    /// Writes the model to `directory`, with `added` ids behind those of `mode`: its kind, its
-    /// dimension and its labels are changed to hold them. The factor and the biases must have their
+    /// Writes the model to `directory`, with `added` ids behind those of some modes: their kind, their
+    /// dimension and their labels are changed to hold them. The factors and the biases must have their
     /// rows already.
     pub fn write_extended(
         &self,
         disk: &dyn Disk,
         directory: &Path,
-        mode: usize,
-        added: &[String],
+        added: &[(usize, &[String])],
     ) -> Result<()> {
         make_dir(disk, &directory.join("modes"))?;
         let mut about = self.about.clone();
         for (other, about) in about.modes.iter_mut().enumerate() {
             let (ModeKind::Integers { labels } | ModeKind::Text { labels }) = &about.kind else { continue };
-            if other != mode || added.is_empty() {
+            if !added.iter().any(|(mode, ids)| *mode == other && !ids.is_empty()) {
                 let (from, to) = (self.directory.join(&labels.file), directory.join(&labels.file));
                 write_atomic(disk, &to, &read_regular(&from)?)?;
             }
         }
-        if !added.is_empty() {
-            about.modes[mode].kind = self.extended_kind(disk, directory, mode, added)?;
+        for &(mode, ids) in added {
+            if !ids.is_empty() {
+                about.modes[mode].kind = self.extended_kind(disk, directory, mode, ids)?;
+            }
+            about.modes[mode].dim = self.point.factors[mode].rows() as u32;
+            let known = u64::from(about.modes[mode].dim) - self.unseen[mode].len() as u64;
+            about.modes[mode].statistics.in_train = known;
+            about.modes[mode].statistics.only_held_out = u64::from(about.modes[mode].dim) - known;
         }
-        about.modes[mode].dim = self.point.factors[mode].rows() as u32;
-        let known = u64::from(about.modes[mode].dim) - self.unseen[mode].len() as u64;
-        about.modes[mode].statistics.in_train = known;
-        about.modes[mode].statistics.only_held_out = u64::from(about.modes[mode].dim) - known;
         about.unseen = self.unseen.iter().map(Vec::len).collect();
         about.biases = self.biases.as_ref().map(BiasAbout::of);
         let mut writer = ContainerWriter::create(disk, &directory.join(FILE))?;

@@ -41,12 +41,21 @@ impl Matched {
 struct Origins(Vec<Option<(u32, bool)>>);
 
 impl Model {
-    /// The model with the rows of a dataset.
+    /// Per mode, the model's index of every index of a dataset: of the same id, or for a bin outside its own
+    /// the nearest. None for ids that the model has not met.
     ///
     /// # Errors
     ///
     /// Where modes or bins are others, or no id of a mode is known.
-    pub fn onto(self, dataset: &Dataset) -> Result<Matched> {
+    pub fn indices_of(&self, dataset: &Dataset) -> Result<Vec<Vec<Option<u32>>>> {
+        let of_mode = |(mode, origins): (usize, Origins)| {
+            let known = origins.0.into_iter().map(|origin| origin.map(|(at, _)| at));
+            known.map(|origin| origin.filter(|&at| self.knows(mode, at))).collect()
+        };
+        Ok(self.origins(dataset)?.into_iter().enumerate().map(of_mode).collect())
+    }
+
+    fn origins(&self, dataset: &Dataset) -> Result<Vec<Origins>> {
         let manifest = dataset.manifest();
         let run = self.run().to_path_buf();
         let names = |modes: &[crate::shard::Mode]| {
@@ -78,7 +87,17 @@ impl Model {
             }
             origins.push(found);
         }
-        drop(lookups);
+        Ok(origins)
+    }
+
+    /// The model with the rows of a dataset.
+    ///
+    /// # Errors
+    ///
+    /// Where modes or bins are others, or no id of a mode is known.
+    pub fn onto(self, dataset: &Dataset) -> Result<Matched> {
+        let (manifest, run) = (dataset.manifest(), self.run().to_path_buf());
+        let mut origins = self.origins(dataset)?;
         let same = origins.iter().zip(self.point.dims()).all(|(origins, dim)| {
             origins.0.len() == dim
                 && origins.0.iter().zip(0..).all(|(origin, at)| *origin == Some((at, true)))

@@ -196,7 +196,7 @@ mod tests {
         ] {
             let mut model = soft.clone();
             model.about.ends = Some(wrong);
-            model.write_extended(&RealDisk, &one.path().join("model"), 0, &[]).unwrap();
+            model.write_extended(&RealDisk, &one.path().join("model"), &[(0, &[])]).unwrap();
             let said = Model::read(one.path()).unwrap_err().to_string();
             assert!(said.contains("range"), "{said}");
         }

@@ -4,7 +4,7 @@ use super::fitting::Fitting;
 use super::plan::{Move, Stage, Tried};
 use super::settings::BiasChoice;
 use super::trainer::{Extra, Setup, Sweeping, Trainer, terms};
-use crate::bayes::{Change, Course, Data, Fit, Limits};
+use crate::bayes::{Change, Course, Data, Fit, Limits, Origins};
 use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::manifold::{Point, Tangent};
@@ -20,10 +20,11 @@ pub const AUTO_RANK: usize = 15;
 impl Trainer {
     /// Begins with sweeps.
     pub(super) fn begin_sweeping(
-        setup: Setup<'_>,
+        mut setup: Setup<'_>,
         objective: Regularised,
         control: &Control,
     ) -> Result<Self> {
+        let warm = setup.warm_fit.take();
         let order = setup.ranks.len();
         let (terms, _) = terms(setup, control);
         let dims = terms.dims.clone();
@@ -32,7 +33,7 @@ impl Trainer {
         let extra = Extra::plain(&vec![1; order]);
         let mut trainer = Trainer { state: empty_state(&dims, team, None), extra, fitting };
         trainer.fitting.find_slices()?;
-        trainer.enter_fit()?;
+        trainer.enter_fit(warm)?;
         trainer.sweep()?;
         Ok(trainer)
     }
@@ -43,11 +44,11 @@ impl Trainer {
         self.fitting.find_slices()?;
         self.state =
             empty_state(&self.fitting.terms.dims, self.fitting.objective.data.team(), Some(&self.state));
-        self.enter_fit()
+        self.enter_fit(None)
     }
 
-    /// The first rows.
-    fn enter_fit(&mut self) -> Result<()> {
+    /// The first rows: those of another fit, where there is one.
+    fn enter_fit(&mut self, warm: Option<(Fit, Vec<Origins>)>) -> Result<()> {
         let terms = &self.fitting.terms;
         let manifest = &terms.manifest;
         let slices = self.fitting.slices.as_ref().ok_or_else(nothing_to_sweep)?;
@@ -57,10 +58,16 @@ impl Trainer {
             true => AUTO_RANK,
             false => modes.map(|mode| terms.bound[mode]).into_iter().min().unwrap_or(1),
         };
-        let (fit, passes) = Fit::begin(manifest, &data, validation, rank, terms.recipe.range, terms.seed)?;
-        let course = Course::new(manifest.modes.len(), fit.terms.pair);
+        let (order, range, is_warm) = (manifest.modes.len(), terms.recipe.range, warm.is_some());
+        let (fit, passes) = match warm {
+            Some((fit, origins)) => fit.onto(manifest, &data, &origins, range)?,
+            None => Fit::begin(manifest, &data, validation, rank, range, terms.seed)?,
+        };
+        let course = match is_warm {
+            true => Course::settling(order, fit.terms.pair),
+            false => Course::new(order, fit.terms.pair),
+        };
         self.state.last.passes += passes;
-        let order = manifest.modes.len();
         let stage = stage(vec![1; order], &[]);
         self.fitting.adopt(&stage, None);
         self.extra.plan.enter(stage, Move::Sweeps, self.state.last.iteration);
@@ -75,7 +82,8 @@ impl Trainer {
         let Sweeping { fit, course, before } = &mut **sweeping;
         let slices = self.fitting.slices.as_ref().ok_or_else(nothing_to_sweep)?;
         let data = Data { train: self.fitting.objective.data.train(), slices };
-        let first = self.extra.plan.costs.is_empty() && self.state.best.is_none() && fit.posterior.sweep == 0;
+        let first =
+            self.extra.plan.costs.is_empty() && self.state.best.is_none() && self.state.last.cost == 0.0;
         self.state.last.passes += fit.sweep(&data)?;
         let (point, biases, held) = fit.model();
         let ends = fit.model_ends();

@@ -5,7 +5,7 @@ use super::fitting::{Fitting, Terms};
 use super::plan::{Move, Plan, Stage};
 use super::prepare::prepare;
 use super::settings::{BiasChoice, Recipe};
-use crate::bayes::{Course, Fit, Posterior};
+use crate::bayes::{Course, Fit, Origins, Posterior};
 use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::manifold::{Point, orthonormalize};
@@ -91,6 +91,8 @@ pub struct Setup<'a> {
     pub probe: bool,
     /// A model to start from.
     pub warm: Option<Matched>,
+    /// Sweeps to start from, and where the rows of every mode come from.
+    pub warm_fit: Option<(Fit, Vec<Origins>)>,
     /// Makes a solver.
     pub make_solver: Box<dyn Fn(Options) -> Solver + Send>,
 }
@@ -106,8 +108,8 @@ impl Trainer {
     ) -> Result<Self> {
         let (dataset, recipe, ranks) = (setup.dataset, setup.recipe, setup.ranks);
         let (seed, options) = (setup.seed, setup.options);
-        let probe =
-            setup.probe && setup.warm.is_none() && recipe.decides() && recipe.bias == BiasChoice::Auto;
+        let cold = setup.warm.is_none() && setup.warm_fit.is_none();
+        let probe = setup.probe && cold && recipe.decides() && recipe.bias == BiasChoice::Auto;
         let plain_first = recipe.is_plain() || probe;
         if recipe.sweeps && !plain_first {
             return Self::begin_sweeping(setup, objective, control);

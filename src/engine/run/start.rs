@@ -2,7 +2,9 @@
 
 use super::config::{Config, GeometryKind, Init};
 use super::limits::Limits;
+use crate::bayes::{Fit, Origins};
 use crate::budget::Budget;
+use crate::checkpoint::Checkpoints;
 use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::manifold::{
@@ -13,6 +15,7 @@ use crate::objective::{Needs, Regularised, Streamed};
 use crate::recipe::Setup;
 use crate::shard::Dataset;
 use crate::solver::{Algorithm, CHUNKS, Options, Solver};
+use crate::storage::RunLayout;
 use crate::stream::Share;
 use crate::team::{Combine, Team};
 use std::ops::RangeInclusive;
@@ -39,6 +42,7 @@ pub(super) fn setup<'a>(config: &'a Config, dataset: &'a Dataset) -> Setup<'a> {
         seed: config.seed,
         probe: !config.rank_auto,
         warm: None,
+        warm_fit: None,
         make_solver: Box::new(move |options| solver(kind, entries, options)),
     }
 }
@@ -208,6 +212,33 @@ pub(super) fn warm(
     }
     say_matched(&matched, dataset, control);
     Ok(Some(matched))
+}
+
+/// The sweeps that a run starts from, where another run was given that was fitted by sweeps, and where the rows of every
+/// mode come from. None where that was no such run, or levels are others: then its model is where a search begins.
+pub(super) fn warm_fit(
+    config: &Config,
+    dataset: &Dataset,
+    team: Team,
+) -> Result<Option<(Fit, Vec<Origins>)>> {
+    let Init::Run(run) = &config.init else { return Ok(None) };
+    if !config.recipe.sweeps {
+        return Ok(None);
+    }
+    let model = team.agree(Model::read(run))?;
+    let before = Config::read_for(run, team)?;
+    let checkpoints = Checkpoints::new(RunLayout::of(run).checkpoints(), before.meaning());
+    let loaded = if before.added.is_empty() { checkpoints.newest_for(team)? } else { None };
+    let sweeping = loaded.and_then(|loaded| loaded.extra).and_then(|extra| extra.sweeping);
+    let same_levels = |fit: &Fit| fit.terms.mode_order == dataset.manifest().mode_order;
+    let Some(fit) = sweeping.map(|sweeping| sweeping.fit).filter(same_levels) else { return Ok(None) };
+    let origins = team.agree(model.indices_of(dataset))?;
+    let ranks = fit.ranks().0;
+    if !config.rank_auto && ranks.iter().zip(&config.rank).any(|(rank, bound)| rank > bound) {
+        let what = format!("its model has rank {ranks:?}, this run at most {:?}", config.rank);
+        return team.agree(Err(Error::input(run, what)));
+    }
+    Ok(Some((fit, origins)))
 }
 
 /// The first point.

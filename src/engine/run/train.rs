@@ -5,7 +5,7 @@ use super::directory::RunDirectory;
 use super::limits::Limits;
 use super::log::{Log, LogLine, Observer};
 use super::save::{Background, Durable, Mark, Saver};
-use super::start::{open, setup, start_point, warm};
+use super::start::{open, setup, start_point, warm, warm_fit};
 use crate::budget::{Budget, Reservation};
 use crate::checkpoint::{Checkpoints, Progress};
 use crate::control::{Control, Unit};
@@ -90,10 +90,12 @@ pub fn complete(
     observe: &Observer<'_>,
 ) -> Result<Outcome> {
     let mut config = config.clone();
-    // Sweeps begin from the data alone.
     let values = &dataset.manifest().values;
-    config.recipe.sweeps &= config.recipe.decides() && !matches!(config.init, Init::Run(_));
-    config.recipe.sweeps &= values.min < values.max;
+    config.recipe.sweeps &= config.recipe.decides() && values.min < values.max;
+    // Sweeps begin from the data, or from other sweeps; any other model is where a search begins.
+    if config.recipe.sweeps && matches!(config.init, Init::Run(_)) {
+        config.recipe.sweeps = warm_fit(&config, dataset, limits.team)?.is_some();
+    }
     config.rank = limits.team.agree(check_rank(&config.rank, dataset.manifest()))?;
     limits.team.agree(config.check_method().and_then(|()| config.check_lanes(limits.team)))?;
     limits.team.check_processors()?;
@@ -170,7 +172,10 @@ fn begin(
     team.agree(written)?;
     let first = |objective: &Regularised| start_point(config, dataset, objective);
     let mut setup = setup(config, dataset);
-    setup.warm = warm(config, dataset, team, control)?;
+    setup.warm_fit = warm_fit(config, dataset, team)?;
+    if setup.warm_fit.is_none() {
+        setup.warm = warm(config, dataset, team, control)?;
+    }
     let trainer = Trainer::begin(setup, objective, control, first)?;
     // Last, because a run without a log has nothing that is worth keeping.
     let log = team.agree(Log::open(run.disk(), run.path(), None))?;

@@ -92,15 +92,17 @@ impl BlockBuilder {
             let section = align(out, start);
             put(out, at + 8, section);
             if narrow {
-                ids.iter().for_each(|id| out.extend_from_slice(&((id - least) as u16).to_le_bytes()));
+                let ids: Vec<u16> = ids.iter().map(|id| (id - least) as u16).collect();
+                out.extend_from_slice(bytemuck::cast_slice(&ids));
             } else {
-                ids.iter().for_each(|id| out.extend_from_slice(&id.to_le_bytes()));
+                out.extend_from_slice(bytemuck::cast_slice(&ids));
             }
             out[start + 24 + level] = if narrow { 2 } else { 4 };
             if level < tree.starts.len() {
                 let section = align(out, start);
                 put(out, at + 12, section);
-                tree.ends(level, entries).for_each(|end| out.extend_from_slice(&end.to_le_bytes()));
+                let ends: Vec<u16> = tree.ends(level, entries).collect();
+                out.extend_from_slice(bytemuck::cast_slice(&ends));
             }
         }
         debug_assert!(self.weights.is_empty() || self.weights.len() == entries);

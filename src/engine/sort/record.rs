@@ -111,6 +111,13 @@ impl Packing {
     #[inline]
     pub fn pack<const W: usize>(&self, indices: &[u32], tag: u64) -> Key<W> {
         let mut key = [0; W];
+        if W == 1 {
+            // Most data: the words of longer keys take three times as long.
+            let packed =
+                self.widths.iter().zip(indices).fold(0, |key, (width, &i)| key << width | u64::from(i));
+            key[0] = packed << self.tag | tag;
+            return key;
+        }
         for (&width, &index) in self.widths.iter().zip(indices) {
             shift_in(&mut key, width, u64::from(index));
         }
@@ -122,6 +129,15 @@ impl Packing {
     #[inline]
     pub fn unpack<const W: usize>(&self, key: &Key<W>, indices: &mut [u32]) -> u64 {
         let mut key = *key;
+        if W == 1 {
+            let tag = key[0] & ((1 << self.tag) - 1);
+            let mut left = key[0] >> self.tag;
+            for (&width, index) in self.widths.iter().zip(indices.iter_mut()).rev() {
+                *index = (left & ((1 << width) - 1)) as u32;
+                left >>= width;
+            }
+            return tag;
+        }
         let tag = shift_out(&mut key, self.tag);
         for (&width, index) in self.widths.iter().zip(indices.iter_mut()).rev() {
             *index = shift_out(&mut key, width) as u32;

@@ -34,7 +34,7 @@ fn complete(folder: &Path, order: usize, extra: &str) {
         let mut model = Model::read(&folder.join("run")).unwrap();
         let (least, most) = model.about.range.unwrap();
         model.about.ends = Some(Ends { below: least + 0.25, above: most - 0.25, noise: 0.6 });
-        model.write_extended(&RealDisk, &folder.join("run/model"), 0, &[]).unwrap();
+        model.write_extended(&RealDisk, &folder.join("run/model"), &[(0, &[])]).unwrap();
     }
 }
 

@@ -184,12 +184,12 @@ fn what_cannot_be_folded_in_is_said_in_one_sentence() {
     std::fs::write(folder.join("mine/letter"), "dear").unwrap();
     for (arguments, what) in [
         (
-            &["both.csv", "-o", "run2"][..],
-            "ids of several modes are new (1 of user, 1 of film): choose one with --mode",
+            &["both.csv", "-o", "run2", "--mode", "users"][..],
+            "there is no mode 'users': the modes are user, film, week",
         ),
         (
-            &["both.csv", "-o", "run2", "--mode", "users"],
-            "there is no mode 'users': the modes are user, film, week",
+            &["both.csv", "-o", "run2", "--mode", "user"],
+            "no entry is left, since the model knows no other id",
         ),
         (&["both.csv", "-o", "run2", "--mode", "week"], "week has bins"),
         (&["nan.csv", "-o", "run2"], "nan.csv:2: stars is 'much'"),
@@ -203,4 +203,49 @@ fn what_cannot_be_folded_in_is_said_in_one_sentence() {
         assert!(!folder.join("run2").exists(), "{arguments:?} left something behind");
     }
     assert!(folder.join("mine/letter").exists());
+}
+
+#[test]
+fn new_ids_of_several_modes_are_found_in_turn() {
+    let folder = crate::common::folder();
+    let folder = folder.path();
+    crate::common::run(
+        folder,
+        "synth -o s.csv --dims 60,40,30 --rank 2 --oversampling 20 --seed 4".split(' '),
+    );
+    let text = std::fs::read_to_string(folder.join("s.csv")).unwrap();
+    let ids = |line: &str| line.split(',').map(|id| id.parse::<f64>().unwrap_or(0.0)).collect::<Vec<f64>>();
+    // Some rows have a new i, some a new j, and some both.
+    let is_new = |line: &str| ids(line)[0] > 54.0 || ids(line)[1] > 36.0;
+    let part = |new: bool| -> String {
+        let rows = text.lines().skip(1).filter(|line| is_new(line) == new);
+        rows.fold("i,j,k,value\n".to_string(), |text, line| text + line + "\n")
+    };
+    std::fs::write(folder.join("old.csv"), part(false)).unwrap();
+    std::fs::write(folder.join("new.csv"), part(true)).unwrap();
+    let line = "complete old.csv -o run --modes i,j,k --value value --rank 2 --split none --tolerance 1e-20 --max-iterations 200";
+    crate::common::run(folder, line.split(' '));
+    for threads in ["1", "2"] {
+        let run = format!("run2-{threads}");
+        let told =
+            crate::common::run(folder, ["fold-in", "run", "new.csv", "-o", &run, "--threads", threads]);
+        assert_eq!((told["mode"].as_str(), told["new_ids"].as_u64()), (Some("i,j"), Some(10)), "{told}");
+        assert_eq!(told["modes"][1]["new_ids"], 4);
+        assert_eq!(told["left_out"], 0);
+    }
+    let model =
+        |threads: &str| std::fs::read(folder.join(format!("run2-{threads}/model/model.bin"))).unwrap();
+    assert!(model("1") == model("2"));
+    assert!(crate::common::run(folder, ["verify", "run2-1"])["ok"].as_bool().unwrap());
+    let told = rows(&output(folder, &["predict", "run2-1", "s.test.csv"]));
+    let new =
+        |row: &&std::collections::HashMap<String, String>| number(row, "i") > 54.0 || number(row, "j") > 36.0;
+    let known: Vec<_> = told.iter().filter(new).collect();
+    assert!(known.len() > 20 && known.iter().all(|row| row["known"] == "true"));
+    let squares = |of: &dyn Fn(&std::collections::HashMap<String, String>) -> f64| -> f64 {
+        known.iter().map(|row| of(row).powi(2)).sum()
+    };
+    let error = squares(&|row| number(row, "prediction") - number(row, "value"));
+    let size = squares(&|row| number(row, "value"));
+    assert!(error < 1e-6 * size, "{error} of {size}");
 }
