@@ -70,7 +70,16 @@ fn standard_deviations_shrink_with_entries_and_scale_with_values() {
     let found = sds(folder.path());
     let mean = |part: &[f64]| part.iter().sum::<f64>() / part.len() as f64;
     let (few, many) = (mean(&found[..20]), mean(&found[100..120]));
-    assert!(many < 0.9 * few, "users of few entries {few}, of many {many}");
+    assert!(many < few, "users of few entries {few}, of many {many}");
+    // Without the noise, and over all items.
+    let model = Model::read_with_uncertainty(&folder.path().join("run")).unwrap();
+    let (places, spreads) = (Places::new(&model, &[false; 2]), Spreads::new(&model, &[false; 2]).unwrap());
+    let variance = |users: std::ops::Range<u32>| {
+        let cells = users.flat_map(|user| (0..80).map(move |item| [Place::Index(user), Place::Index(item)]));
+        mean(&cells.map(|at| spreads.variance(&places, &at).of_mean).collect::<Vec<f64>>())
+    };
+    let (some, more, most) = (variance(0..20), variance(40..60), variance(100..120));
+    assert!(more < 0.6 * some && most < 0.8 * more, "{some} {more} {most}");
     // The noise is there whatever is known, and an id of which nothing is known is the least sure.
     assert!(found.iter().all(|sd| (0.45..2.5).contains(sd)), "{found:?}");
     assert!(found[120] > few && found[121] > many && found[122] > found[120].max(found[121]), "{found:?}");
