@@ -99,9 +99,10 @@ def cold(arguments):
 
 
 def readings(path, seed):
-    """Stations by hour stamp: means, a yearly and a daily cycle, weather that stations share, and noise of 0.5."""
+    """Stations by hour stamp: means, a yearly and a daily cycle, weather that stations share, and noise of 0.5; 60 % of
+    the hours and two weeks of every station are missing."""
     chance = random.Random(seed)
-    normal, stations, days = chance.gauss, 30, 60
+    normal, stations, days = chance.gauss, 50, 365
     weather, now = [], [0.0] * 3
     for _ in range(24 * days):
         now = [0.985 * x + normal(0, 0.4) for x in now]
@@ -111,8 +112,9 @@ def readings(path, seed):
         for station in range(stations):
             mean, yearly, daily, phase = normal(10, 4), normal(8, 2), normal(4, 1), normal(0, 0.3)
             loadings = [normal(0, 1) for _ in range(3)]
+            away = chance.randrange(24 * (days - 14))
             for hour in range(24 * days):
-                if chance.random() < 0.4:
+                if chance.random() < 0.4 and not away <= hour < away + 24 * 14:
                     season = math.sin(2 * math.pi * hour / 24 / 365)
                     value = mean + yearly * season + sum(a * b for a, b in zip(loadings, weather[hour]))
                     value += daily * (1 + 0.4 * season) * math.sin(2 * math.pi * hour / 24 + phase)
