@@ -1,9 +1,9 @@
 //! Whether a fit is as sure as it may be: what validation entries say of the noise, and of how often a value lies far
 //! off.
 //!
-//! An entry is expected to be normal about what the model says. Where some ids are noisier than others, values are
-//! so much nearer to it than the variance says, or so much farther: a Student distribution of few degrees of freedom.
-//! Its degrees and its variance are those that make the distances of the validation entries most likely.
+//! An entry is expected to be normal about what the model says. Where the noise is not the same for all entries, more
+//! of them are near to it than the variance says, and more are far off: a Student distribution of few degrees of
+//! freedom. Its degrees and its variance are those that make the distances of the validation entries most likely.
 
 use super::shape::{EntryRows, EntryVariances};
 use super::sweeps::Fit;
