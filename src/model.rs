@@ -4,7 +4,7 @@ use crate::Result;
 use std::path::Path;
 use tenfill_engine::answer::{Observed, Ranking};
 use tenfill_engine::error::Error;
-use tenfill_engine::model::{self, ModeIds, Place, Places};
+use tenfill_engine::model::{self, ModeIds, Place, Places, Spreads};
 use tenfill_engine::run::Config;
 use tenfill_engine::shard::Split;
 
@@ -27,7 +27,7 @@ pub struct Model {
 
 impl Model {
     pub(crate) fn read(run: &Path) -> Result<Self> {
-        let model = model::Model::read(run)?;
+        let model = model::Model::read_with_uncertainty(run)?;
         let ids = ModeIds::of_all(&model)?;
         Ok(Model { model, ids })
     }
@@ -49,6 +49,23 @@ impl Model {
     ///
     /// Where there is not one id per mode, or a time cannot be understood.
     pub fn predict<S: AsRef<str>>(&self, ids: &[S]) -> Result<Prediction> {
+        Ok(self.model.predict(&self.indices(ids)?))
+    }
+
+    /// The standard deviation of an observation at an id for each mode: of the noise, and of how sure the model is of
+    /// its rows; of an id that it does not know, of how much ids differ.
+    ///
+    /// # Errors
+    ///
+    /// Where the model was not fitted by sweeps, and where [`Model::predict`] has one.
+    pub fn sd<S: AsRef<str>>(&self, ids: &[S]) -> Result<f64> {
+        let none = vec![false; self.ids.len()];
+        let spreads = Spreads::new(&self.model, &none)?;
+        let places: Vec<Place> = self.indices(ids)?.into_iter().map(Place::from).collect();
+        Ok(spreads.predictive(&Places::new(&self.model, &none), &places).sd())
+    }
+
+    fn indices<S: AsRef<str>>(&self, ids: &[S]) -> Result<Vec<Option<u32>>> {
         if ids.len() != self.ids.len() {
             let what =
                 format!("{} ids for {} modes ({})", ids.len(), self.ids.len(), self.modes().join(", "));
@@ -56,7 +73,7 @@ impl Model {
         }
         let find = |(mode, id): (&ModeIds, &S)| mode.find(id.as_ref()).map(|found| found.index());
         let indices: Result<Vec<_>, String> = self.ids.iter().zip(ids).map(find).collect();
-        Ok(self.model.predict(&indices.map_err(Error::request)?))
+        indices.map_err(Error::request)
     }
 
     /// The value at indices, `None` for what is unknown.

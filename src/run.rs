@@ -111,7 +111,7 @@ impl Run {
     ///
     /// Where model or dataset cannot be read.
     pub fn evaluate(&self, split: Split) -> Result<Evaluation> {
-        evaluate_split(&model::Model::read(&self.path)?, &self.dataset()?.0, split)
+        evaluate_split(&model::Model::read_with_uncertainty(&self.path)?, &self.dataset()?.0, split)
     }
 
     /// The errors of the model on the entries of a file.
@@ -122,7 +122,12 @@ impl Run {
     pub fn evaluate_file(&self, file: impl AsRef<Path>) -> Result<Evaluation> {
         let threads = Limits::default().threads;
         let source = Source::again(file.as_ref(), &std::env::temp_dir(), &Control::default())?;
-        evaluate_file(&model::Model::read(&self.path)?, &source, threads, &Control::default())
+        evaluate_file(
+            &model::Model::read_with_uncertainty(&self.path)?,
+            &source,
+            threads,
+            &Control::default(),
+        )
     }
 
     /// A run whose model has rows for ids that this one has not seen, from their entries alone.
@@ -142,7 +147,7 @@ impl Run {
     ///
     /// Where the output exists or cannot be written.
     pub fn export(&self, output: impl AsRef<Path>, format: ExportFormat) -> Result<()> {
-        export(&RealDisk, &model::Model::read(&self.path)?, output.as_ref(), format, false)?;
+        export(&RealDisk, &model::Model::read_with_uncertainty(&self.path)?, output.as_ref(), format, false)?;
         Ok(())
     }
 }

@@ -17,7 +17,7 @@ use tenfill_engine::answer::{
 use tenfill_engine::control::Control;
 use tenfill_engine::ingest::batches::same_columns;
 use tenfill_engine::ingest::{Batches, STREAM};
-use tenfill_engine::model::{self, Found, ModeIds, Place, Places};
+use tenfill_engine::model::{self, Found, ModeIds, Place, Places, Spreads};
 use tenfill_engine::run::Config;
 use tenfill_engine::shard::{Dataset, Split};
 use tenfill_engine::table::{TableBatch, labels_array};
@@ -130,12 +130,14 @@ impl Model {
         columns: Option<Vec<String>>,
         given: &[(String, String)],
         strict: bool,
+        sd: bool,
     ) -> PyResult<Answers> {
         let raised = Raised::default();
         let questions = batches::of(source, &raised)?;
         let Loaded { model, ids, .. } = &*self.loaded;
         let given = given_places(model, ids, given, strict, &Control::default());
-        let options = given.map(|given| AnswerOptions { given, strict, columns, ..AnswerOptions::default() });
+        let options =
+            given.map(|given| AnswerOptions { given, strict, columns, sd, ..AnswerOptions::default() });
         let answers =
             options.and_then(|options| Answers::new(Arc::clone(&self.loaded), questions, options, raised));
         answers.map_err(|error| errors::raised(&error))
@@ -186,7 +188,7 @@ impl Model {
     #[new]
     fn new(py: Python<'_>, run: PathBuf) -> PyResult<Self> {
         let loaded = py.detach(|| {
-            let model = model::Model::read(&run)?;
+            let model = model::Model::read_with_uncertainty(&run)?;
             let ids = ModeIds::of_all(&model)?;
             Ok::<_, Error>(Loaded { path: run, model, ids, datasets: OnceLock::new() })
         });
@@ -234,8 +236,9 @@ impl Model {
         table.map_err(|error| errors::raised(&error))
     }
 
-    /// The value at one entry and whether all of it is known: an id per mode, by the modes' names.
-    fn predict_one(&self, given: &Bound<'_, PyDict>) -> PyResult<(f64, bool)> {
+    /// The value at one entry, whether all of it is known, and the standard deviation of an observation where the model
+    /// knows it: an id per mode, by the modes' names.
+    fn predict_one(&self, given: &Bound<'_, PyDict>) -> PyResult<(f64, bool, Option<f64>)> {
         work::check_fork()?;
         let Loaded { model, ids, .. } = &*self.loaded;
         let mut asked = Vec::with_capacity(ids.len());
@@ -252,12 +255,16 @@ impl Model {
             }
         }
         let averaged: Vec<bool> = asked.iter().map(|place| *place == Place::Average).collect();
-        let answer = Places::new(model, &averaged).value(&asked);
-        Ok((answer.value, answer.known))
+        let places = Places::new(model, &averaged);
+        let answer = places.value(&asked);
+        let spreads = model.uncertainty.as_ref().map(|_| Spreads::new(model, &averaged)).transpose();
+        let spreads = spreads.map_err(|error| errors::raised(&error))?;
+        let sd = spreads.map(|spreads| spreads.predictive(&places, &asked).sd());
+        Ok((answer.value, answer.known, sd))
     }
 
-    /// Every row of a source with its `prediction`, and whether it is `known`.
-    #[pyo3(signature = (source, *, modes=None, given=Vec::new(), strict=false))]
+    /// Every row of a source with its `prediction`, whether it is `known`, and its `sd` where that is wanted.
+    #[pyo3(signature = (source, *, modes=None, given=Vec::new(), strict=false, sd=false))]
     fn predict(
         &self,
         py: Python<'_>,
@@ -265,8 +272,9 @@ impl Model {
         modes: Option<Vec<String>>,
         given: Vec<(String, String)>,
         strict: bool,
+        sd: bool,
     ) -> PyResult<Table> {
-        let mut answers = self.answers(source, modes, &given, strict)?;
+        let mut answers = self.answers(source, modes, &given, strict, sd)?;
         let done = work::run(py, &Listeners::default(), false, move |control, _| {
             let mut batches = Vec::new();
             while let Some(batch) = answers.next_batch()? {
@@ -279,20 +287,21 @@ impl Model {
     }
 
     /// The same as a stream, which reads its source as it is read.
-    #[pyo3(signature = (source, *, modes=None, given=Vec::new(), strict=false))]
+    #[pyo3(signature = (source, *, modes=None, given=Vec::new(), strict=false, sd=false))]
     fn predict_stream(
         &self,
         source: &Bound<'_, PyAny>,
         modes: Option<Vec<String>>,
         given: Vec<(String, String)>,
         strict: bool,
+        sd: bool,
     ) -> PyResult<Stream> {
         work::check_fork()?;
-        self.answers(source, modes, &given, strict).map(Stream::new)
+        self.answers(source, modes, &given, strict, sd).map(Stream::new)
     }
 
     /// The best ids of a mode for some questions that give the same modes: per question, their ids as text.
-    #[pyo3(signature = (modes, questions, rank_mode, top, *, splits, strict=false, progress=None))]
+    #[pyo3(signature = (modes, questions, rank_mode, top, *, splits, strict=false, sd=false, explore=None, progress=None))]
     fn recommend(
         &self,
         py: Python<'_>,
@@ -302,11 +311,14 @@ impl Model {
         top: usize,
         splits: Vec<String>,
         strict: bool,
+        sd: bool,
+        explore: Option<f64>,
         progress: Option<Py<PyAny>>,
     ) -> PyResult<Table> {
         let (loaded, listeners) = (Arc::clone(&self.loaded), Listeners { line: None, progress });
         let done = work::run(py, &listeners, false, move |control, _| {
-            let best = || best(&loaded, &modes, &questions, &rank_mode, top, &splits, strict, &control);
+            let told = (sd, explore);
+            let best = || best(&loaded, &modes, &questions, &rank_mode, top, told, &splits, strict, &control);
             work::pool()?.install(best)
         });
         done?.map_err(|error| errors::raised(&error))
@@ -319,6 +331,7 @@ fn best(
     questions: &[Vec<String>],
     rank_mode: &str,
     top: usize,
+    (sd, explore): (bool, Option<f64>),
     splits: &[String],
     strict: bool,
     control: &Control,
@@ -340,7 +353,7 @@ fn best(
     let splits: Vec<Split> =
         Split::ALL.into_iter().filter(|split| splits.iter().any(|name| name == split.name())).collect();
     let datasets = if splits.is_empty() { &[] } else { loaded.datasets()? };
-    let asked = Questions { questions: asked, ranked, top, datasets, splits };
+    let asked = Questions { questions: asked, ranked, top, sd, explore, datasets, splits };
     let best = recommend_some(model, ids, &asked, control)?;
     let mut columns: Vec<(&str, ArrayRef)> = Vec::new();
     for (position, name) in modes.iter().enumerate() {
@@ -355,6 +368,12 @@ fn best(
     columns.push((rank_mode, labels_array(labels, ids[ranked].integers())));
     columns.push(("prediction", Arc::new(Float64Array::from_iter_values(found().map(|one| one.value)))));
     columns.push(("known", Arc::new(BooleanArray::from_iter(found().map(|one| Some(one.known))))));
+    if explore.is_some() {
+        columns.push(("bound", Arc::new(Float64Array::from_iter(found().map(|one| one.bound)))));
+    }
+    if sd {
+        columns.push(("sd", Arc::new(Float64Array::from_iter(found().map(|one| one.sd)))));
+    }
     Table::of(columns)
 }
 

@@ -20,17 +20,21 @@ from ._table import Array, Stream, Table
 
 
 class Prediction(float):
-    """The value that a model expects, a float; `known` is False where it comes from biases alone."""
+    """The value that a model expects, a float; `known` is False where it comes from biases alone. `sd` is the
+    standard deviation of an observation about it, or None where the model does not know how sure it is.
+    """
 
     known: bool
+    sd: float | None
 
-    def __new__(cls, value: float, known: bool) -> Prediction:
+    def __new__(cls, value: float, known: bool, sd: float | None = None) -> Prediction:
         made = super().__new__(cls, value)
         made.known = known
+        made.sd = sd
         return made
 
-    def __getnewargs__(self) -> tuple[float, bool]:  # type: ignore[override]
-        return (float(self), self.known)
+    def __getnewargs__(self) -> tuple[float, bool, float | None]:  # type: ignore[override]
+        return (float(self), self.known, self.sd)
 
 
 class _PerMode(Mapping[str, Array]):
@@ -128,10 +132,11 @@ class Model:
 
     def predict_one(self, **ids: object) -> Prediction:
         """The value at one entry: an id per mode, a time for bins; "latest" is the last bin, "average" the mean
-        over a mode. `known` is False where the model has never met an id.
+        over a mode. `known` is False where the model has never met an id; `sd` is the standard deviation of an
+        observation, where the model was fitted by sweeps.
         """
-        value, known = self._native.predict_one(ids)
-        return Prediction(value, known)
+        value, known, sd = self._native.predict_one(ids)
+        return Prediction(value, known, sd)
 
     def predict(
         self,
@@ -140,13 +145,16 @@ class Model:
         modes: Sequence[str] | None = None,
         given: Mapping[str, object] | None = None,
         strict: bool = False,
+        sd: bool = False,
     ) -> Table:
         """Every row of a frame with the columns `prediction` and `known` behind it.
 
         `modes` names the columns where they have other names; `given` says what is the same for all rows.
-        With `strict`, an id that the model does not know is an error.
+        With `strict`, an id that the model does not know is an error. With `sd` there is a column of that name, the
+        standard deviation of an observation about the prediction; models that were fitted by sweeps know it.
         """
-        return Table(self._native.predict(self._rows(source), modes=modes, given=_given(given), strict=strict))
+        rows, given_pairs = self._rows(source), _given(given)
+        return Table(self._native.predict(rows, modes=modes, given=given_pairs, strict=strict, sd=sd))
 
     def predict_stream(
         self,
@@ -155,10 +163,11 @@ class Model:
         modes: Sequence[str] | None = None,
         given: Mapping[str, object] | None = None,
         strict: bool = False,
+        sd: bool = False,
     ) -> Stream:
         """The same for any number of rows: the source is read as the answers are."""
-        native = self._native.predict_stream(self._rows(source), modes=modes, given=_given(given), strict=strict)
-        return Stream(native)
+        rows, given_pairs = self._rows(source), _given(given)
+        return Stream(self._native.predict_stream(rows, modes=modes, given=given_pairs, strict=strict, sd=sd))
 
     def _rows(self, source: Any) -> Any:
         if isinstance(source, np.ndarray):
@@ -179,10 +188,15 @@ class Model:
         seen: Literal["all", "train"] = "all",
         include_seen: bool = False,
         strict: bool = False,
+        sd: bool = False,
+        explore: float | None = None,
         progress: Progress = False,
     ) -> Table:
         """The best ids of a mode for what is given of others: an id each, or lists of ids of one length, a
         question per place. What was observed with it is left out; modes that are not given are averaged.
+
+        With `sd` there is a column of that name, the standard deviation of an observation. `explore` ranks by an upper
+        bound, so many standard deviations of what is said above it, in a column `bound`.
         """
         lists = {
             mode: [_id(one) for one in ids] if isinstance(ids, Iterable) and _is_list(ids) else None
@@ -198,8 +212,9 @@ class Model:
         splits = [] if include_seen else ["train"] if seen == "train" else ["train", "validation", "test"]
         with Heard(progress) as listener:
             found = self._native.recommend(
-                list(given), list(zip(*columns)), rank_mode, top, splits=splits, strict=strict, progress=listener
-            )
+                list(given), list(zip(*columns)), rank_mode, top, splits=splits, strict=strict, sd=sd, explore=explore,
+                progress=listener,
+            )  # fmt: skip
         return Table(found)
 
     def recommend_all(
@@ -213,6 +228,8 @@ class Model:
         seen: Literal["all", "train"] | None = None,
         include_seen: bool = False,
         strict: bool = False,
+        sd: bool = False,
+        explore: float | None = None,
         threads: int | None = None,
         force: bool = False,
         progress: Progress = True,
@@ -222,7 +239,8 @@ class Model:
         """
         options = {
             "rank_mode": rank_mode, "output": out, "all": all, "given": dict(_given(given)), "top": top,
-            "seen": seen, "include_seen": include_seen, "strict": strict, "threads": threads, "force": force,
+            "seen": seen, "include_seen": include_seen, "strict": strict, "sd": sd,
+            "explore": explore, "threads": threads, "force": force,
         }  # fmt: skip
         with Heard(progress) as listener:
             return call("recommend", [self.path], options, progress=listener)

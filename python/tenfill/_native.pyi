@@ -41,7 +41,7 @@ class Model:
     def factor(self, mode: int) -> bytearray: ...
     def bias(self, mode: int) -> bytearray | None: ...
     def ids(self, mode: int) -> Table: ...
-    def predict_one(self, given: dict[str, object]) -> tuple[float, bool]: ...
+    def predict_one(self, given: dict[str, object]) -> tuple[float, bool, float | None]: ...
     def predict(
         self,
         source: object,
@@ -49,6 +49,7 @@ class Model:
         modes: Sequence[str] | None = None,
         given: Sequence[tuple[str, str]] = ...,
         strict: bool = False,
+        sd: bool = False,
     ) -> Table: ...
     def predict_stream(
         self,
@@ -57,6 +58,7 @@ class Model:
         modes: Sequence[str] | None = None,
         given: Sequence[tuple[str, str]] = ...,
         strict: bool = False,
+        sd: bool = False,
     ) -> Stream: ...
     def recommend(
         self,
@@ -67,5 +69,7 @@ class Model:
         *,
         splits: Sequence[str],
         strict: bool = False,
+        sd: bool = False,
+        explore: float | None = None,
         progress: Callable[[str, str, str, int], None] | None = None,
     ) -> Table: ...

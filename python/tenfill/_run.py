@@ -70,6 +70,8 @@ class Evaluation:
     """Of these, scored by biases alone, because an id has no train entries."""
     unscored: int
     """Left out, because an id is not known and the model has no biases."""
+    coverage: Any
+    """The share of the values that intervals of 50, 80 and 95 % cover, where the model knows how sure it is."""
     fields: Mapping[str, Any] = dataclasses.field(repr=False, default_factory=dict)
     """All that was found, with ranking metrics where they were asked for."""
 

@@ -187,3 +187,32 @@ def test_a_temporary_dataset_stays_as_long_as_its_model():
     seen = {tuple(row) for row in at}
     best = model.recommend({"mode1": 3}, rank_mode="mode2", top=20)
     assert not any((3, movie) in seen for movie in best["mode2"])
+
+
+def test_models_fitted_by_sweeps_know_how_sure_they_are(data, ratings):
+    model = tf.complete(data, out="sure", progress=False).model
+    frame = polars.read_csv(ratings)[:200]
+    found = model.predict(frame, sd=True)
+    assert found.columns == [*frame.columns, "prediction", "known", "sd"]
+    assert command("predict", model.path, ratings, "--sd", "-o", "told.parquet").returncode == 0
+    assert np.array_equal(found["sd"], polars.read_parquet("told.parquet")["sd"].to_numpy()[:200])
+    assert (found["sd"] > 0).all()
+    streamed = next(iter(model.predict_stream(frame, sd=True)))
+    assert np.array_equal(streamed["sd"], found["sd"])
+    ids = {mode: frame[mode][0] for mode in model.modes}
+    one = model.predict_one(**ids)
+    assert one.sd == found["sd"][0] and pickle.loads(pickle.dumps(one)).sd == one.sd
+    assert model.predict_one(**{**ids, "userId": "nobody"}).sd > 0
+    best = model.recommend({"userId": 42}, rank_mode="movieId", sd=True, explore=2.0)
+    assert best.columns == ["userId", "rank", "movieId", "prediction", "known", "bound", "sd"]
+    assert (np.diff(best["bound"]) <= 0).all() and (best["bound"] >= best["prediction"]).all()
+    model.recommend_all(rank_mode="movieId", out="best.csv", all="userId", sd=True, explore=2.0, progress=False)
+    told = polars.read_csv("best.csv").filter(polars.col("userId") == 42)
+    assert np.allclose(told["bound"].to_numpy(), best["bound"], atol=1e-12)
+    with pytest.raises(tf.Error, match="explore"):
+        model.recommend({"userId": 42}, rank_mode="movieId", explore=-1.0)
+    assert [one["nominal"] for one in tf.Run("sure").evaluate().coverage] == [0.5, 0.8, 0.95]
+    plain = tf.complete(data, rank=2, out="plain", penalty=0.0, bias="none", grow=False, progress=False).model
+    assert plain.predict_one(**ids).sd is None
+    with pytest.raises(tf.Error, match="how sure it is"):
+        plain.predict(frame, sd=True)

@@ -6,8 +6,8 @@ use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tenfill_engine::answer::{
-    Entries, Observed, RankingMetrics, RankingQuestion, evaluate_file, evaluate_split, ranking_metrics,
-    read_entries,
+    Entries, NOMINAL, Observed, RankingMetrics, RankingQuestion, evaluate_file, evaluate_split,
+    ranking_metrics, read_entries,
 };
 use tenfill_engine::error::{Error, Result};
 use tenfill_engine::ingest::Source;
@@ -20,7 +20,8 @@ use tenfill_engine::units;
 ///
 /// On the test entries of its dataset, on another split, or on a file with the same columns.
 /// Entries with an id that has no train entries are scored by the biases of their other ids, or not
-/// at all where the model has no biases; both are counted.
+/// at all where the model has no biases; both are counted. Where the model knows how sure it is,
+/// it is also told how many of the values its intervals of 50, 80 and 95 % cover.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -113,7 +114,7 @@ enum On {
 }
 
 pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<ExitCode> {
-    let model = Model::read(&arguments.run)?;
+    let model = Model::read_with_uncertainty(&arguments.run)?;
     let threads = context.threads(arguments.threads);
     let split = Split::ALL.into_iter().find(|split| split.name() == arguments.on);
     let on = match split {
@@ -158,11 +159,15 @@ pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<ExitCode> 
         }
         _ => String::new(),
     };
+    let coverage = found.coverage.map_or(String::new(), |coverage| {
+        let told = coverage.iter().map(|x| format!("{:.1} %", 100.0 * x));
+        format!("\n  covered by intervals of 50, 80 and 95 %: {}", told.collect::<Vec<_>>().join(", "))
+    });
     // Where nothing could be scored there is no error to tell.
     let figure = |x: f64| if found.entries > 0 { json!(x) } else { json!(null) };
     if found.entries > 0 {
         context.print(format_args!(
-            "{} on {}: {} entries{weighted}\n  MSE  {:.6e}\n  RMSE {}\n  MAE  {}{explained}{fallback}{unscored}{outside}",
+            "{} on {}: {} entries{weighted}\n  MSE  {:.6e}\n  RMSE {}\n  MAE  {}{explained}{coverage}{fallback}{unscored}{outside}",
             arguments.run.display(),
             arguments.on,
             units::count(found.entries),
@@ -198,6 +203,13 @@ pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<ExitCode> 
         "unscored": found.unscored,
         "outside_bins": found.outside_bins,
     });
+    if let Some(coverage) = found.coverage {
+        let told = NOMINAL
+            .iter()
+            .zip(coverage)
+            .map(|(nominal, covered)| json!({ "nominal": nominal, "covered": covered }));
+        line["coverage"] = told.collect();
+    }
     if let (Some(found), Some(k)) = (&ranked, arguments.top) {
         line["top"] = json!(k);
         line["precision_at_k"] = json!(found.precision);

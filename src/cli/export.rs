@@ -12,7 +12,8 @@ use tenfill_engine::storage::RealDisk;
 /// Write a run's model as files that other programs read
 ///
 /// For every mode a table of ids, whether each is known, biases and factor columns; the core; and
-/// model.json with all else that a prediction needs. docs/guide.md rebuilds a prediction from them with
+/// model.json with all else that a prediction needs; where the model knows how sure it is, variances
+/// and features of rows, and the prior that they were learned with. docs/guide.md rebuilds a prediction from them with
 /// pandas, polars and numpy.
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -45,7 +46,7 @@ enum Format {
 }
 
 pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<ExitCode> {
-    let model = Model::read(&arguments.run)?;
+    let model = Model::read_with_uncertainty(&arguments.run)?;
     let format = match arguments.format {
         Format::Parquet => ExportFormat::Parquet,
         Format::Npy => ExportFormat::Npy,

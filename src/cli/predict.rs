@@ -18,11 +18,16 @@ use tenfill_engine::usage::Usage;
 /// columns are added: prediction, and known, which is false where the model has never met an id and
 /// the value comes from the biases of the others, or is the mean. A time outside the bins counts as
 /// the nearest one. Any number of rows takes the same memory.
+///
+/// With --sd there is a third: sd, the standard deviation of an observation about the prediction,
+/// from the noise and from how sure the model is of its rows. Models that were fitted by sweeps
+/// (the default for data with noise) know it.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
   tenfill predict run queries.csv                              to standard output
   tenfill predict run queries.parquet -o answers.parquet
+  tenfill predict run queries.csv --sd                         with standard deviations
   tenfill predict run pairs.csv --given timestamp=latest       the same time for every row
   tenfill predict run pairs.tsv --modes user,film --given timestamp=average -o answers.csv.gz
   zcat queries.csv.gz | tenfill predict run - --strict -o answers.csv")]
@@ -43,6 +48,9 @@ pub(super) struct Arguments {
     /// Stop at an id that the model does not know, instead of falling back
     #[arg(long)]
     strict: bool,
+    /// Also tell the standard deviation of an observation, in a column sd
+    #[arg(long)]
+    sd: bool,
     /// Between fields: , ; | :: tab space [default: found from the first lines]
     #[arg(long, value_parser = Delimiter::parse)]
     delimiter: Option<Delimiter>,
@@ -59,13 +67,17 @@ pub(super) struct Arguments {
 
 pub(super) fn run(arguments: Arguments, context: &Context) -> Result<ExitCode> {
     let usage = Usage::start();
-    let model = Model::read(&arguments.run)?;
+    let model = match arguments.sd {
+        true => Model::read_with_uncertainty(&arguments.run)?,
+        false => Model::read(&arguments.run)?,
+    };
     let ids = ModeIds::of_all(&model)?;
     let options = AnswerOptions {
         given: given::places(&model, &ids, &arguments.given, arguments.strict, &context.control)?,
         output: arguments.output,
         force: arguments.force,
         strict: arguments.strict,
+        sd: arguments.sd,
         columns: arguments.modes,
         dialect: DialectRequest {
             delimiter: arguments.delimiter,

@@ -24,6 +24,11 @@ use tenfill_engine::usage::Usage;
 /// --include-seen leaves out nothing. Ids without train entries are never recommended. Equal values
 /// come in the order of the ids.
 ///
+/// With --sd there is a column sd, the standard deviation of an observation about the prediction.
+/// --explore ranks by an upper bound instead of the prediction, C standard deviations of what is
+/// said above it (1 unless said otherwise): what the model is not sure of comes first. The column
+/// bound has it. Both need a model that was fitted by sweeps, the default for data with noise.
+///
 /// With --all the best are found for every id of a mode, streamed to the output.
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -31,6 +36,7 @@ Examples:
   tenfill recommend run --given userId=42 --rank-mode movieId --top 10
   tenfill recommend run --given userId=42 --given timestamp=2004-05-01 --rank-mode movieId
   tenfill recommend run --given movieId=318 --rank-mode userId --top 100 --include-seen
+  tenfill recommend run --given userId=42 --rank-mode movieId --explore=2 --sd
   tenfill recommend run --all --rank-mode movieId --top 10 -o best.parquet
   tenfill recommend run --all=movieId --given timestamp=latest --rank-mode userId -o fans.csv")]
 pub(super) struct Arguments {
@@ -45,6 +51,12 @@ pub(super) struct Arguments {
     /// How many
     #[arg(long, short = 'k', default_value_t = 10, value_name = "K")]
     top: usize,
+    /// Also tell the standard deviation of an observation, in a column sd
+    #[arg(long)]
+    sd: bool,
+    /// Rank by an upper bound, C standard deviations above the prediction [default of C: 1]
+    #[arg(long, value_name = "C", num_args = 0..=1, require_equals = true, default_missing_value = "1")]
+    explore: Option<f64>,
     /// For every id of a mode [default: of the only mode that is not given, ranked or binned]
     #[arg(long, value_name = "MODE", num_args = 0..=1, require_equals = true, default_missing_value = "")]
     all: Option<String>,
@@ -76,7 +88,10 @@ enum Seen {
 
 pub(super) fn run(arguments: Arguments, context: &Context) -> Result<ExitCode> {
     let usage = Usage::start();
-    let model = Model::read(&arguments.run)?;
+    let model = match arguments.sd || arguments.explore.is_some() {
+        true => Model::read_with_uncertainty(&arguments.run)?,
+        false => Model::read(&arguments.run)?,
+    };
     let ids = ModeIds::of_all(&model)?;
     let ranked = given::mode(&ids, &arguments.rank_mode)?;
     let places = given::places(&model, &ids, &arguments.given, arguments.strict, &context.control)?;
@@ -119,6 +134,8 @@ pub(super) fn run(arguments: Arguments, context: &Context) -> Result<ExitCode> {
         ranked,
         each,
         top: arguments.top,
+        sd: arguments.sd,
+        explore: arguments.explore,
         observed: (!datasets.is_empty()).then_some(observed),
         output: arguments.output,
         force: arguments.force,

@@ -1,5 +1,6 @@
 //! How far a model is from entries it may not have seen.
 
+use super::coverage::{Calibration, NOMINAL, coverage};
 use super::entries::{read_entries, say_empty};
 use crate::control::Control;
 use crate::error::{Error, Result};
@@ -31,6 +32,9 @@ pub struct Evaluation {
     pub unscored: u64,
     /// Of the scored ones, those whose time lies outside the bins and was taken as the nearest.
     pub outside_bins: u64,
+    /// The share of the values that lie within the central intervals of 50, 80 and 95 % probability, where the model
+    /// knows how sure it is.
+    pub coverage: Option<[f64; 3]>,
 }
 
 impl Evaluation {
@@ -60,6 +64,7 @@ impl Evaluation {
             fallback,
             unscored: sums.unscored,
             outside_bins,
+            coverage: None,
         }
     }
 }
@@ -93,7 +98,12 @@ pub fn evaluate_split(model: &Model, dataset: &Dataset, split: Split) -> Result<
     let exchange = Exchange::new(&stream, &dims)?;
     let scored = score(&stream, &exchange, &model.point, &manifest.mode_order, &unseen, &scoring)?;
     let mean_mse = varies(scored.of_mean.mse(), mean);
-    Ok(Evaluation::of(&scored.all, mean_mse, manifest.weights.is_some(), scored.fallback.scored, 0))
+    let found = Evaluation::of(&scored.all, mean_mse, manifest.weights.is_some(), scored.fallback.scored, 0);
+    Ok(Evaluation { coverage: three(coverage(model, dataset, split, &NOMINAL)?), ..found })
+}
+
+fn three(covered: Option<Vec<f64>>) -> Option<[f64; 3]> {
+    covered.and_then(|covered| covered.try_into().ok())
 }
 
 /// On the entries of a file with the columns of the model's modes and value.
@@ -108,6 +118,7 @@ pub fn evaluate_file(
     let (mut fallback, mut outside) = (0, 0);
     let answers = Places::new(model, &vec![false; ids.len()]);
     let mut places = vec![Place::Unknown; ids.len()];
+    let mut calibration = Calibration::new(model, &NOMINAL)?;
     let empty = read_entries(model, &ids, source, threads, control, |row| {
         places.iter_mut().zip(row.found).for_each(|(place, found)| *place = found.index().into());
         let prediction = answers.value(&places);
@@ -117,6 +128,9 @@ pub fn evaluate_file(
         }
         fallback += u64::from(!prediction.known);
         outside += u64::from(row.found.iter().any(|found| matches!(found, Found::Nearest(_))));
+        if let Some(calibration) = &mut calibration {
+            calibration.add(places.iter().copied(), row.value);
+        }
         let residual = prediction.value - row.value;
         sums.add_entry(residual, 1.0);
         if let Some(mean) = model.about.mean {
@@ -126,5 +140,6 @@ pub fn evaluate_file(
     })?;
     say_empty(empty, control);
     let mean_mse = varies(of_mean.mse(), model.about.mean.unwrap_or(0.0));
-    Ok(Evaluation::of(&sums, mean_mse, false, fallback, outside))
+    let coverage = three(calibration.and_then(Calibration::finish));
+    Ok(Evaluation { coverage, ..Evaluation::of(&sums, mean_mse, false, fallback, outside) })
 }

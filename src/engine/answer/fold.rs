@@ -7,11 +7,15 @@
 //! being `ridge` times the model's error. An id with few entries stays near the average id; one with many is
 //! what its entries say.
 //!
+//! A model that was fitted by sweeps has learned that prior: B f with f what is known of an id before its values
+//! (which ids of the other mode it has entries with, and how many), the covariance V about it, and the noise. It
+//! also knows how sure it is of z_e, which is added to the squares, and it learns how sure it is of the new row.
+//!
 //! Where values at the ends of the range say only so much ([`Ends`]), theirs is the mean of the latent value
 //! behind them, given the row; the row follows from these, and so on until nothing moves: as in training.
 
 use crate::MAX_ORDER;
-use crate::model::{Ends, Model, Place, Places, TimeBias, contract};
+use crate::model::{Ends, Model, Place, Places, Spreads, TimeBias, Uncertainty, contract};
 use crate::rows::{RowPrior, RowScratch, Square, row_posterior, triangle_len};
 use crate::units::towards_one;
 use rayon::prelude::*;
@@ -34,6 +38,8 @@ pub struct Prior {
     rows: RowPrior,
     /// ridge * noise.
     noise: f64,
+    /// Whether it was learned by sweeps, so that the mean follows from features.
+    learned: bool,
     /// Whether the mode has biases.
     biased: bool,
     /// What values at the ends say.
@@ -57,10 +63,25 @@ struct AtEnds {
     weights: Vec<f64>,
 }
 
+/// A row that was found, its bias, and where the model knows how sure it is, the variances of their numbers and the
+/// features that they began with.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct FoldedRow {
+    /// The row of the factor.
+    pub row: Vec<f64>,
+    /// Its bias.
+    pub bias: f64,
+    variances: Vec<f32>,
+    features: Vec<f32>,
+}
+
 impl Prior {
-    /// From the rows of `mode` that have train entries. The noise is the model's error on
+    /// That of the model, where it was learned; else from the rows of `mode` that have train entries. The noise is the model's error on
     /// validation entries, or on train entries where there are none.
     pub fn new(model: &Model, mode: usize, ridge: f64) -> Self {
+        if let Some(uncertainty) = &model.uncertainty {
+            return Self::learned(model, uncertainty, mode, ridge);
+        }
         let factor = &model.point.factors[mode];
         let biases = model.biases.as_ref().map(|biases| biases.modes[mode].as_slice());
         let biases = biases.filter(|biases| !biases.is_empty());
@@ -95,7 +116,45 @@ impl Prior {
             rows.root[..rank * width].fill(0.0);
         }
         let noise = ridge * model.about.validation_mse.unwrap_or(model.about.train_mse);
-        Prior { mode, rows, noise, biased: biases.is_some(), ends: model.about.ends }
+        Prior { mode, rows, noise, learned: false, biased: biases.is_some(), ends: model.about.ends }
+    }
+
+    fn learned(model: &Model, uncertainty: &Uncertainty, mode: usize, ridge: f64) -> Self {
+        let (of, unit) = (&uncertainty.modes[mode], uncertainty.unit);
+        let width = model.point.ranks()[mode] + 1;
+        // A number that is 1 in every row has no variance.
+        let own =
+            |n: usize| if n + 1 == width { Some(of.width - 1) } else { (n + 1 < of.width).then_some(n) };
+        let unit_of = |n: usize| if n + 1 == width { unit } else { 1.0 };
+        let covariance = Square::from_fn(width, |i, j| match (own(i), own(j)) {
+            (Some(a), Some(b)) => of.covariance[a * of.width + b] * unit_of(i) * unit_of(j),
+            _ => 0.0,
+        });
+        let mean = vec![0.0; width];
+        let rows = RowPrior::new(mean.clone(), &covariance, towards_one(unit, NEAR));
+        let rows = rows.unwrap_or_else(|| RowPrior { mean, root: vec![0.0; width * width] });
+        let noise = ridge * uncertainty.noise * unit * unit;
+        Prior { mode, rows, noise, learned: true, biased: true, ends: model.about.ends }
+    }
+
+    /// What is expected of an id with these entries before their values are looked at, and h of it.
+    fn expected(&self, model: &Model, entries: &[FoldEntry]) -> (Vec<f64>, Vec<f32>) {
+        let Some(uncertainty) = model.uncertainty.as_ref().filter(|_| self.learned) else {
+            return (self.rows.mean.clone(), Vec::new());
+        };
+        let of = &uncertainty.modes[self.mode];
+        let partner = uncertainty.partner(self.mode);
+        let others = partner.iter().flat_map(|&partner| {
+            let at = entries.iter().map(move |entry| entry.at[partner]);
+            at.filter(move |&index| model.knows(partner, index))
+        });
+        let h = uncertainty.new_row(self.mode, others).unwrap_or_else(|| vec![0.0; of.features.width]);
+        let found = of.expected(&of.features_of(&h, entries.len() as f64));
+        let mut mean = vec![1.0; self.rows.mean.len()];
+        let last = mean.len() - 1;
+        mean[..of.width - 1].copy_from_slice(&found[..of.width - 1]);
+        mean[last] = uncertainty.unit * found[of.width - 1];
+        (mean, h.into_iter().map(|x| x as f32).collect())
     }
 
     /// The bytes that an entry takes while its row is found.
@@ -108,9 +167,10 @@ impl Prior {
         &self,
         model: &Model,
         places: &Places<'_>,
+        spreads: Option<&Spreads<'_>>,
         first: u32,
         entries: &[FoldEntry],
-    ) -> (Vec<f64>, f64) {
+    ) -> FoldedRow {
         let width = self.rows.mean.len();
         let rank = width - 1;
         let order = model.point.order();
@@ -118,6 +178,8 @@ impl Prior {
         let (mut a, mut b) = (vec![0.0; triangle_len(width)], vec![0.0; width]);
         let mut weights = vec![0.0; width];
         let mut at_ends = AtEnds::default();
+        let (mean, features) = self.expected(model, entries);
+        let rows = RowPrior { mean, root: self.rows.root.clone() };
         for entry in entries {
             let place = |mode: usize| places.settle(mode, Place::Index(entry.at[mode]));
             let mut rows: [Option<&[f64]>; MAX_ORDER] = [None; MAX_ORDER];
@@ -145,36 +207,63 @@ impl Prior {
                 let to = &mut a[triangle_len(i)..][..=i];
                 to.iter_mut().zip(&weights).for_each(|(to, w)| *to += weights[i] * w);
             }
+            if let Some(spreads) = spreads {
+                let mut settled = [Place::Unknown; MAX_ORDER];
+                (0..order).for_each(|mode| settled[mode] = place(mode));
+                let around = spreads.around(places, &settled[..order], self.mode);
+                for (i, (second, square)) in around.second.iter().zip(&around.square).enumerate() {
+                    a[triangle_len(i + 1) - 1] += (second - square).max(0.0);
+                }
+            }
         }
-        let mut row = match &self.ends {
-            Some(ends) if !at_ends.values.is_empty() => at_ends.solve(ends, self, &a, &b),
-            _ => self.row(&a, &b),
+        let (mut row, covariance) = match &self.ends {
+            Some(ends) if !at_ends.values.is_empty() => at_ends.solve(ends, self, &rows, &a, &b),
+            _ => self.row(&rows, &a, &b),
         };
-        let bias = row[rank];
+        let mut variances = Vec::new();
+        if let Some(uncertainty) = model.uncertainty.as_ref().filter(|_| self.learned) {
+            let variance = |n: usize| covariance[triangle_len(n + 1) - 1].max(0.0);
+            let components = uncertainty.modes[self.mode].width - 1;
+            variances.extend((0..components).map(|n| variance(n) as f32));
+            variances.push((variance(rank) / uncertainty.unit / uncertainty.unit) as f32);
+        }
+        let bias = if self.biased { row[rank] } else { 0.0 };
         row.truncate(rank);
-        (row, if self.biased { bias } else { 0.0 })
+        FoldedRow { row, bias, variances, features }
     }
 
-    /// The most probable row of an id whose entries add up to these; the prior's mean where they say nothing
-    /// that can be used.
-    fn row(&self, a: &[f64], b: &[f64]) -> Vec<f64> {
+    /// The most probable row of an id whose entries add up to these, and its covariance; the prior's mean where they say
+    /// nothing that can be used.
+    fn row(&self, rows: &RowPrior, a: &[f64], b: &[f64]) -> (Vec<f64>, Vec<f64>) {
         let width = b.len();
         // Without noise, entries that contradict each other still have a row between them.
-        let noise = self.noise.max(1e-13 * self.rows.told_by(a)).max(f64::MIN_POSITIVE);
+        let noise = self.noise.max(1e-13 * rows.told_by(a)).max(f64::MIN_POSITIVE);
         let (mut mean, mut covariance) = (vec![0.0; width], vec![0.0; triangle_len(width)]);
         let mut scratch = RowScratch::new(width);
-        if !row_posterior(&self.rows, noise, a, b, &mut scratch, &mut mean, &mut covariance) {
-            mean.copy_from_slice(&self.rows.mean);
+        if !row_posterior(rows, noise, a, b, &mut scratch, &mut mean, &mut covariance) {
+            mean.copy_from_slice(&rows.mean);
+            let square = |row: &[f64]| row.iter().map(|x| x * x).sum();
+            covariance.fill(0.0);
+            for (n, row) in rows.root.chunks_exact(width).enumerate() {
+                covariance[triangle_len(n + 1) - 1] = square(row);
+            }
         }
-        mean
+        (mean, covariance)
     }
 }
 
 impl AtEnds {
     /// The row, and with it the latent values: each in turn given the other.
-    fn solve(&self, ends: &Ends, prior: &Prior, a: &[f64], b: &[f64]) -> Vec<f64> {
+    fn solve(
+        &self,
+        ends: &Ends,
+        prior: &Prior,
+        rows: &RowPrior,
+        a: &[f64],
+        b: &[f64],
+    ) -> (Vec<f64>, Vec<f64>) {
         let width = b.len();
-        let mut row = prior.rows.mean.clone();
+        let (mut row, mut covariance) = (rows.mean.clone(), Vec::new());
         let mut before = vec![f64::INFINITY; self.values.len()];
         for _ in 0..ROUNDS {
             let mut b = b.to_vec();
@@ -187,12 +276,12 @@ impl AtEnds {
                 *before = mean;
                 b.iter_mut().zip(weights).for_each(|(to, w)| *to += w * (mean - base));
             }
-            row = prior.row(a, &b);
+            (row, covariance) = prior.row(rows, a, &b);
             if moved <= SETTLED * ends.noise {
                 break;
             }
         }
-        row
+        (row, covariance)
     }
 }
 
@@ -205,21 +294,26 @@ pub fn fold_rows(model: &mut Model, prior: &Prior, entries: &[FoldEntry]) -> usi
     let clock = clock.filter(|time| time.of == mode).map(|time| time.clock);
     let none = vec![false; model.point.order()];
     let places = Places::new(model, &none);
+    let spreads = if prior.learned { Spreads::new(model, &none).ok() } else { None };
     let first = |group: &[FoldEntry]| {
         clock.and_then(|clock| group.iter().map(|entry| entry.at[clock]).min()).unwrap_or(u32::MAX)
     };
-    let found: Vec<(u32, u32, Vec<f64>, f64)> = groups
+    let found: Vec<(u32, u32, usize, FoldedRow)> = groups
         .par_iter()
         .map(|group| {
-            let (row, bias) = prior.solve(model, &places, first(group), group);
-            (group[0].at[mode], first(group), row, bias)
+            let row = prior.solve(model, &places, spreads.as_ref(), first(group), group);
+            (group[0].at[mode], first(group), group.len(), row)
         })
         .collect();
     let count = found.len();
     // Ids come in ascending order.
     model.unseen[mode].retain(|index| found.binary_search_by_key(index, |found| found.0).is_err());
-    for (index, first, row, bias) in found {
+    for (index, first, entries, found) in found {
+        let FoldedRow { row, bias, variances, features } = found;
         model.point.factors[mode].row_mut(index as usize).copy_from_slice(&row);
+        if let Some(uncertainty) = &mut model.uncertainty {
+            uncertainty.modes[mode].set(index as usize, &variances, &features, entries as f64);
+        }
         if let Some(biases) = &mut model.biases {
             if let Some(place) = biases.modes[mode].get_mut(index as usize) {
                 *place = bias;
@@ -242,11 +336,12 @@ mod tests {
         // A bias alone, of mean 0.1 and variance 4; three entries of it: two at the top, one at the bottom, and
         // others, five in all, that add up to 2.
         let rows = RowPrior { mean: vec![0.1], root: vec![2.0] };
-        let prior = Prior { mode: 0, rows, noise: 0.7, biased: true, ends: Some(ends) };
+        let prior =
+            Prior { mode: 0, rows: rows.clone(), noise: 0.7, learned: false, biased: true, ends: Some(ends) };
         let at_ends =
             AtEnds { values: vec![5.0, 5.0, 1.0], bases: vec![3.0, 4.8, 2.0], weights: vec![1.0, 1.0, 1.0] };
         let (a, b) = (5.0, 2.0);
-        let x = at_ends.solve(&ends, &prior, &[a], &[b])[0];
+        let x = at_ends.solve(&ends, &prior, &rows, &[a], &[b]).0[0];
         let right = |latent: &dyn Fn(f64, f64) -> f64| -> f64 {
             let entries = at_ends.values.iter().zip(&at_ends.bases);
             b + entries.map(|(&value, &base)| latent(value, base + x) - base).sum::<f64>()

@@ -100,7 +100,7 @@ pub fn fold_in(
     control: &Control,
 ) -> Result<Folded> {
     let mut config = Config::read(run)?;
-    let mut model = Model::read(run)?;
+    let mut model = Model::read_with_uncertainty(run)?;
     let datasets = config.open_datasets(run)?;
     let disk = RealDisk;
     let inputs = inputs_of(run).into_iter().chain([new.to_path_buf()]);
@@ -296,7 +296,8 @@ fn solve(
 ) -> Result<u64> {
     let budget = Budget::new(options.memory)?;
     let numbers = model.point.dims().into_iter().zip(model.point.ranks()).map(|(dim, rank)| dim * (rank + 1));
-    let _model = budget.reserve(8 * numbers.sum::<usize>() as u64, "the model")?;
+    let sure = model.uncertainty.as_ref().map_or(0, crate::model::Uncertainty::bytes);
+    let _model = budget.reserve(8 * numbers.sum::<usize>() as u64 + sure, "the model")?;
     // Sorting may need as much again.
     let entry = 2 * size_of::<FoldEntry>() as u64 + prior.entry_bytes();
     let most = (budget.free() / 2 / entry).clamp(LEAST_ENTRIES, MOST_ENTRIES);

@@ -1,5 +1,6 @@
 //! What a completed run can be asked: single values, the best of a mode, errors, rows for new ids, files.
 
+mod coverage;
 mod entries;
 mod evaluate;
 mod export;
@@ -13,10 +14,11 @@ mod ranking_metrics;
 mod recommend;
 mod seen;
 
+pub use coverage::{Calibration, NOMINAL, coverage};
 pub use entries::{EntryRow, read_entries};
 pub use evaluate::{Evaluation, evaluate_file, evaluate_split};
 pub use export::{ExportFormat, export};
-pub use fold::{FoldEntry, Prior, fold_rows};
+pub use fold::{FoldEntry, FoldedRow, Prior, fold_rows};
 pub use fold_in::{FoldOptions, Folded, FoldedMode, fold_in};
 pub use given::{each_mode, given_places, mode_named};
 pub use predict::{AnswerOptions, Answered, Predictor, predict_file};

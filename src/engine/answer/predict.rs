@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::ingest::columns::find_name;
 use crate::ingest::dialect::DialectRequest;
 use crate::message::list;
-use crate::model::{Found, ModeIds, Model, Place, Places};
+use crate::model::{Found, ModeIds, Model, Place, Places, Spreads};
 use crate::run::inputs_of;
 use crate::storage::{Output, RealDisk};
 use crate::table::{Cells, Table, TableBatch, TableWriter};
@@ -27,6 +27,8 @@ pub struct AnswerOptions {
     pub strict: bool,
     /// The columns of the modes, in the model's order, by name or number; else by the modes' names.
     pub columns: Option<Vec<String>>,
+    /// Whether to tell the standard deviation of an observation, too.
+    pub sd: bool,
     /// Modes that are the same for all rows.
     pub given: Vec<(usize, Place)>,
     /// The dialect of text, where given.
@@ -53,6 +55,7 @@ enum From {
 /// A model that is asked by tables of certain columns.
 pub struct Predictor<'m> {
     places: Places<'m>,
+    spreads: Option<Spreads<'m>>,
     ids: &'m [ModeIds],
     from: Vec<From>,
     strict: bool,
@@ -76,22 +79,26 @@ impl<'m> Predictor<'m> {
         let from = sources(&names, named, path, ids, options)?;
         let averaged: Vec<bool> =
             from.iter().map(|from| matches!(from, From::Given(Place::Average))).collect();
-        for (name, kind) in [("prediction", DataType::Float64), ("known", DataType::Boolean)] {
+        let spreads = options.sd.then(|| Spreads::new(model, &averaged)).transpose()?;
+        let sd = options.sd.then_some(("sd", DataType::Float64));
+        for (name, kind) in
+            [("prediction", DataType::Float64), ("known", DataType::Boolean)].into_iter().chain(sd)
+        {
             let name = free_name(name, &fields);
             fields.push(Arc::new(Field::new(name, kind, false)));
         }
         let (places, schema) = (Places::new(model, &averaged), Arc::new(Schema::new(fields)));
-        Ok(Predictor { places, ids, from, strict: options.strict, path: path.into(), schema })
+        Ok(Predictor { places, spreads, ids, from, strict: options.strict, path: path.into(), schema })
     }
 
-    /// The columns of the answers: those of the questions, `prediction` and `known`.
+    /// The columns of the answers: those of the questions, `prediction` and `known`, and `sd` where it is wanted.
     pub fn schema(&self) -> &SchemaRef {
         &self.schema
     }
 
     /// The rows of a batch with their answers, which are counted in `answered`.
     pub fn answer(&self, batch: &TableBatch, answered: &mut Answered) -> Result<RecordBatch> {
-        let rows = answers(&self.places, self.ids, &self.from, batch, &self.path)?;
+        let rows = answers(&self.places, self.spreads.as_ref(), self.ids, &self.from, batch, &self.path)?;
         let mut columns: Vec<ArrayRef> = batch.rows.columns().to_vec();
         for (row, answer) in rows.iter().enumerate() {
             if let (false, true) = (answer.known, self.strict) {
@@ -108,12 +115,15 @@ impl<'m> Predictor<'m> {
         answered.rows += rows.len() as u64;
         columns.push(Arc::new(Float64Array::from_iter_values(rows.iter().map(|answer| answer.value))));
         columns.push(Arc::new(BooleanArray::from_iter(rows.iter().map(|answer| Some(answer.known)))));
+        if self.spreads.is_some() {
+            columns.push(Arc::new(Float64Array::from_iter_values(rows.iter().map(|answer| answer.sd))));
+        }
         RecordBatch::try_new(Arc::clone(&self.schema), columns)
             .map_err(|error| Error::request(error.to_string()))
     }
 }
 
-/// Writes every row of `queries` with the columns `prediction` and `known` behind it.
+/// Writes every row of `queries` with the columns `prediction` and `known` behind it, and `sd` where it is wanted.
 pub fn predict_file(
     model: &Model,
     queries: &Path,
@@ -148,6 +158,7 @@ pub fn predict_file(
 #[derive(Clone, Copy)]
 struct Answer {
     value: f64,
+    sd: f64,
     known: bool,
     outside: bool,
     /// The first mode that is not known.
@@ -156,6 +167,7 @@ struct Answer {
 
 fn answers(
     places: &Places<'_>,
+    spreads: Option<&Spreads<'_>>,
     ids: &[ModeIds],
     from: &[From],
     batch: &TableBatch,
@@ -197,7 +209,8 @@ fn answers(
             }
         }
         let answer = places.value(&asked[..from.len()]);
-        Ok(Answer { value: answer.value, known: answer.known, outside, unknown: unknown.unwrap_or(0) })
+        let sd = spreads.map_or(0.0, |spreads| spreads.predictive(places, &asked[..from.len()]).sd());
+        Ok(Answer { value: answer.value, sd, known: answer.known, outside, unknown: unknown.unwrap_or(0) })
     };
     (0..batch.rows.num_rows()).into_par_iter().with_min_len(512).map(one).collect()
 }

@@ -3,7 +3,7 @@
 use super::ranking::{Ranked, Ranking};
 use crate::control::{Control, Unit};
 use crate::error::{Error, Result};
-use crate::model::{ModeIds, Model, Place, Places};
+use crate::model::{ModeIds, Model, Place, Places, Spreads};
 use crate::shard::{Dataset, Split};
 use std::collections::HashMap;
 
@@ -15,6 +15,10 @@ pub struct Questions<'d> {
     pub ranked: usize,
     /// How many.
     pub top: usize,
+    /// Whether to tell the standard deviation of an observation, too.
+    pub sd: bool,
+    /// Ranks by an upper bound, so many standard deviations of what is said above it.
+    pub explore: Option<f64>,
     /// Where to look for the entries that are left out; none leaves nothing out.
     pub datasets: &'d [Dataset],
     /// Their splits that count.
@@ -39,13 +43,17 @@ pub fn recommend_some(
     };
     let averaged: Vec<bool> = (0..ids.len()).map(averaged).collect();
     let places = Places::new(model, &averaged);
+    let spreads = Spreads::wanted(model, &averaged, asked.sd, asked.explore)?;
     let seen = seen(ids, asked)?;
     control.progress().stage("recommend", Unit::Rows, asked.questions.len() as u64);
     let mut best = Vec::with_capacity(asked.questions.len());
     for (number, question) in asked.questions.iter().enumerate() {
         control.check()?;
-        let found = Ranking::new(&places, question, ranked, None).best(0..1, asked.top, |_| &seen[number]);
-        best.extend(found);
+        let mut ranking = Ranking::new(&places, question, ranked, None);
+        if let Some(spreads) = &spreads {
+            ranking = ranking.with_spreads(spreads, asked.explore);
+        }
+        best.extend(ranking.best(0..1, asked.top, |_| &seen[number]));
         control.progress().advance(number as u64 + 1, &"");
     }
     Ok(best)

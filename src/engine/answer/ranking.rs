@@ -6,7 +6,7 @@
 //! in the cache and of which only the best are kept. What is kept is then scored once more by
 //! [`Places::raw`], so that every command says the same of the same entry.
 
-use crate::model::{Place, Places, contract};
+use crate::model::{Place, Places, Spreads, contract};
 use faer::linalg::matmul::matmul;
 use faer::{Accum, MatMut, MatRef, Par};
 use rayon::prelude::*;
@@ -30,6 +30,10 @@ pub struct Ranked {
     pub value: f64,
     /// Whether the model knows all ids of the question.
     pub known: bool,
+    /// The standard deviation of an observation, where it is told.
+    pub sd: Option<f64>,
+    /// The upper bound that ranks, where that is not the value.
+    pub bound: Option<f64>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -66,6 +70,17 @@ pub struct Ranking<'p, 'm> {
     weights: Vec<f64>,
     /// Whether the time bias joins the two open modes.
     joined: bool,
+    /// How sure the model is, where that is asked for.
+    spreads: Option<&'p Spreads<'m>>,
+    explore: Option<Explore>,
+}
+
+/// Ranks by an upper bound: so many standard deviations of what is said above it.
+struct Explore {
+    times: f64,
+    /// Per candidate, expected squares of its numbers, less the squares of their means, 1, and the variance of its bias:
+    /// times what an id gives to it that is the variance.
+    candidates: Vec<f64>,
 }
 
 impl<'p, 'm> Ranking<'p, 'm> {
@@ -115,7 +130,38 @@ impl<'p, 'm> Ranking<'p, 'm> {
             candidates.push(if model.knows(ranked, index) { bias } else { f64::NEG_INFINITY });
         }
         let joined = time.is_some_and(|time| open(time.of) && open(time.clock) && each.is_some());
-        Ranking { places, question, ranked, each, candidates, width, weights, joined }
+        let (spreads, explore) = (None, None);
+        Ranking { places, question, ranked, each, candidates, width, weights, joined, spreads, explore }
+    }
+
+    /// Tells standard deviations, and ranks by the value and so many standard deviations of it where `times` says so.
+    pub fn with_spreads(mut self, spreads: &'p Spreads<'m>, times: Option<f64>) -> Self {
+        let rank = self.width - 1;
+        self.spreads = Some(spreads);
+        self.explore = times.map(|times| {
+            let rows = self.places.model().point.factors[self.ranked].rows();
+            let mut candidates = vec![0.0; rows * (2 * rank + 2)];
+            for (index, row) in candidates.chunks_exact_mut(2 * rank + 2).enumerate() {
+                let (second, rest) = row.split_at_mut(rank);
+                let (square, biases) = rest.split_at_mut(rank);
+                biases[1] = spreads.squares_of(self.ranked, index as u32, square, second);
+                square.iter_mut().for_each(|x| *x = -*x);
+                biases[0] = 1.0;
+            }
+            Explore { times, candidates }
+        });
+        self
+    }
+
+    /// What an id gives to the variances of candidates.
+    fn around(&self, spreads: &Spreads<'_>, id: u32, row: &mut [f64]) {
+        let asked: Vec<Place> =
+            self.asked(id, 0).iter().enumerate().map(|(m, &p)| self.places.settle(m, p)).collect();
+        let around = spreads.around(self.places, &asked, self.ranked);
+        let rank = around.second.len();
+        row[..rank].copy_from_slice(&around.second);
+        row[rank..2 * rank].copy_from_slice(&around.square);
+        row[2 * rank..].copy_from_slice(&[around.rest, 1.0]);
     }
 
     fn asked(&self, id: u32, index: u32) -> Vec<Place> {
@@ -171,6 +217,15 @@ impl<'p, 'm> Ranking<'p, 'm> {
         for (id, row) in ids.clone().zip(left.chunks_exact_mut(width)) {
             self.left_row(id, row);
         }
+        let wide = 2 * (width - 1) + 2;
+        let mut around = Vec::new();
+        if let (Some(spreads), Some(_)) = (self.spreads, &self.explore) {
+            around.resize(height * wide, 0.0);
+            for (id, row) in ids.clone().zip(around.chunks_exact_mut(wide)) {
+                self.around(spreads, id, row);
+            }
+        }
+        let mut variances = vec![0.0; if around.is_empty() { 0 } else { height * TILE_CANDIDATES }];
         let keep = most.saturating_add(MARGIN);
         let mut best: Vec<BinaryHeap<Reverse<Scored>>> =
             (0..height).map(|_| BinaryHeap::with_capacity(keep.min(1024) + 1)).collect();
@@ -183,6 +238,16 @@ impl<'p, 'm> Ranking<'p, 'm> {
             let out = MatMut::from_row_major_slice_mut(scores, height, count);
             // The bias of -inf times the weights of nothing must not become NaN: it has weight 1.
             matmul(out, Accum::Replace, left, right.transpose(), 1.0, Par::Seq);
+            if let Some(explore) = &self.explore {
+                let right = &explore.candidates[number * TILE_CANDIDATES * wide..][..count * wide];
+                let right = MatRef::from_row_major_slice(right, count, wide);
+                let variances = &mut variances[..height * count];
+                let out = MatMut::from_row_major_slice_mut(variances, height, count);
+                let left = MatRef::from_row_major_slice(&around, height, wide);
+                matmul(out, Accum::Replace, left, right.transpose(), 1.0, Par::Seq);
+                let both = scores.iter_mut().zip(variances.iter());
+                both.for_each(|(score, variance)| *score += explore.times * variance.max(0.0).sqrt());
+            }
             for ((id, row), best) in ids.clone().zip(scores.chunks_exact_mut(count)).zip(&mut best) {
                 if self.joined {
                     self.add_time(id, begin, row);
@@ -222,18 +287,34 @@ impl<'p, 'm> Ranking<'p, 'm> {
     /// Scores what was kept once more, sorts it and cuts it to size.
     fn settle(&self, id: u32, best: BinaryHeap<Reverse<Scored>>, most: usize) -> Vec<Ranked> {
         let clip = |value| self.places.model().about.clip(value);
-        let mut scored: Vec<(Scored, bool)> = best
+        let mut scored: Vec<(Scored, f64, bool)> = best
             .into_iter()
             .map(|Reverse(kept)| {
-                let (score, known) = self.places.raw(&self.asked(id, kept.index));
-                (Scored { score, index: kept.index }, known)
+                let asked = self.asked(id, kept.index);
+                let (value, known) = self.places.raw(&asked);
+                let bound = match (self.spreads, &self.explore) {
+                    (Some(spreads), Some(explore)) => {
+                        let variance = spreads.variance(self.places, &asked).of_mean;
+                        value + explore.times * variance.sqrt()
+                    }
+                    _ => value,
+                };
+                (Scored { score: bound, index: kept.index }, value, known)
             })
             .collect();
-        scored.sort_by(|(a, _), (b, _)| b.cmp(a));
+        scored.sort_by(|(a, ..), (b, ..)| b.cmp(a));
         scored.truncate(most);
-        scored
-            .into_iter()
-            .map(|(kept, known)| Ranked { index: kept.index, value: clip(kept.score), known })
-            .collect()
+        let told = |(kept, value, known): (Scored, f64, bool)| {
+            let predictive =
+                |spreads: &Spreads<'_>| spreads.predictive(self.places, &self.asked(id, kept.index));
+            Ranked {
+                index: kept.index,
+                value: clip(value),
+                known,
+                sd: self.spreads.map(|spreads| predictive(spreads).sd()),
+                bound: self.explore.as_ref().map(|_| clip(kept.score)),
+            }
+        };
+        scored.into_iter().map(told).collect()
     }
 }

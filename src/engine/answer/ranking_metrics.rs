@@ -123,7 +123,8 @@ mod tests {
 
     #[test]
     fn figures_of_a_known_case() {
-        let best: Vec<Ranked> = [7, 3, 9, 1].map(|index| Ranked { index, value: 0.0, known: true }).into();
+        let ranked = |index| Ranked { index, value: 0.0, known: true, sd: None, bound: None };
+        let best: Vec<Ranked> = [7, 3, 9, 1].map(ranked).into();
         let mut sums = RankingMetrics::default();
         sums.add(&best, &[1, 7, 20], 4);
         sums.add(&best, &[], 4);

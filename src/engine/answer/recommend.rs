@@ -4,7 +4,7 @@ use super::ranking::{Ranked, Ranking};
 use super::seen::{Entries, Observed};
 use crate::control::{Control, Unit};
 use crate::error::{Error, Result};
-use crate::model::{ModeIds, Model, Place, Places};
+use crate::model::{ModeIds, Model, Place, Places, Spreads};
 use crate::run::inputs_of;
 use crate::storage::{Output, RealDisk};
 use crate::table::{TableWriter, labels_array};
@@ -27,6 +27,10 @@ pub struct RecommendOptions<'d> {
     pub each: Option<usize>,
     /// How many.
     pub top: usize,
+    /// Whether to tell the standard deviation of an observation, too.
+    pub sd: bool,
+    /// Ranks by an upper bound, so many standard deviations of what is said above it.
+    pub explore: Option<f64>,
     /// Where to look for the entries that are left out; `None` leaves none out.
     pub observed: Option<Observed<'d>>,
     /// The table to write; standard output where not given.
@@ -46,7 +50,7 @@ pub struct Recommended {
     pub left_out: u64,
 }
 
-/// Writes a table of `[id of each], rank, id, prediction, known`.
+/// Writes a table of `[id of each], rank, id, prediction, known`, with `bound` and `sd` where they are wanted.
 pub fn recommend(model: &Model, options: &RecommendOptions<'_>, control: &Control) -> Result<Recommended> {
     let RecommendOptions { question, ranked, each, .. } = options;
     let ids = ModeIds::of_all(model)?;
@@ -59,7 +63,11 @@ pub fn recommend(model: &Model, options: &RecommendOptions<'_>, control: &Contro
     let averaged: Vec<bool> =
         (0..ids.len()).map(|mode| !open(mode) && question[mode] == Place::Average).collect();
     let places = Places::new(model, &averaged);
-    let ranking = Ranking::new(&places, question, *ranked, *each);
+    let spreads = Spreads::wanted(model, &averaged, options.sd, options.explore)?;
+    let mut ranking = Ranking::new(&places, question, *ranked, *each);
+    if let Some(spreads) = &spreads {
+        ranking = ranking.with_spreads(spreads, options.explore);
+    }
     let mut fields = Vec::new();
     let kind = |mode: &ModeIds| if mode.integers() { DataType::Int64 } else { DataType::Utf8 };
     if let Some(each) = each {
@@ -69,6 +77,9 @@ pub fn recommend(model: &Model, options: &RecommendOptions<'_>, control: &Contro
     fields.push(Field::new(ids[*ranked].name(), kind(&ids[*ranked]), false));
     fields.push(Field::new("prediction", DataType::Float64, false));
     fields.push(Field::new("known", DataType::Boolean, false));
+    let more = [("bound", options.explore.is_some()), ("sd", options.sd)];
+    let more = more.into_iter().filter_map(|(name, wanted)| wanted.then_some(name));
+    fields.extend(more.map(|name| Field::new(name, DataType::Float64, false)));
     let schema = Arc::new(Schema::new(fields));
     let disk = RealDisk;
     let output = options.output.as_ref();
@@ -92,7 +103,7 @@ pub fn recommend(model: &Model, options: &RecommendOptions<'_>, control: &Contro
             done.left_out += part.clone().map(|id| seen.indices(id).len() as u64).sum::<u64>();
             let best = ranking.best(part.clone(), options.top, |id| seen.indices(id));
             done.questions += part.len() as u64;
-            let columns = columns(&ids, *each, *ranked, part.clone(), &best);
+            let columns = columns(&ids, options, part.clone(), &best);
             let rows = RecordBatch::try_new(Arc::clone(&schema), columns)
                 .map_err(|error| Error::request(error.to_string()))?;
             writer.write(&rows)?;
@@ -108,11 +119,11 @@ pub fn recommend(model: &Model, options: &RecommendOptions<'_>, control: &Contro
 
 fn columns(
     ids: &[ModeIds],
-    each: Option<usize>,
-    ranked: usize,
+    options: &RecommendOptions<'_>,
     part: Range<u32>,
     best: &[Vec<Ranked>],
 ) -> Vec<ArrayRef> {
+    let (each, ranked) = (options.each, options.ranked);
     let mut columns: Vec<ArrayRef> = Vec::new();
     let rows = || best.iter().flatten();
     if let Some(each) = each {
@@ -126,5 +137,11 @@ fn columns(
     columns.push(labels_array(labels, ids[ranked].integers()));
     columns.push(Arc::new(Float64Array::from_iter_values(rows().map(|row| row.value))));
     columns.push(Arc::new(BooleanArray::from_iter(rows().map(|row| Some(row.known)))));
+    if options.explore.is_some() {
+        columns.push(Arc::new(Float64Array::from_iter(rows().map(|row| row.bound))));
+    }
+    if options.sd {
+        columns.push(Arc::new(Float64Array::from_iter(rows().map(|row| row.sd))));
+    }
     columns
 }

@@ -12,6 +12,13 @@ pub struct Features {
     pub width: usize,
     /// h, row after row.
     pub values: Vec<f32>,
+    /// What an entry with a row of this level adds to the sum behind h of the other's; where it is empty, that is h
+    /// before it was centred and scaled.
+    pub basis: Vec<f32>,
+    /// What was taken from the columns of h, and what they were then divided by.
+    pub centre: Vec<f64>,
+    /// Likewise.
+    pub scale: Vec<f64>,
 }
 
 impl Features {

@@ -12,13 +12,17 @@
 //! | what is a sweep? | [`Fit::sweep`] |
 //! | which components are missing? | `grow`, which asks the residuals of validation entries |
 //! | what follows a sweep? | [`Course`] |
+//! | is it as sure as it may be? | [`Fit::calibrate`], by validation entries |
+//! | what does a model keep of it? | `keep` |
 //!
 //! Rows of different levels are taken as independent given the data, and so are the columns of all rows but
 //! those of the first level, whose covariances are whole. Everything is in units of the values' standard
 //! deviation, less their mean, so that nothing depends on the unit of the data.
 
+mod calibrate;
 mod course;
 mod grow;
+mod keep;
 mod level;
 mod onto;
 mod pass;

@@ -443,7 +443,7 @@ pub(super) fn levels(
     // Beside the numbers of who has which entries, directions that residuals have in common: both begin random, and
     // a round of both is one of a power iteration.
     let mut psi: Vec<f64> = (0..rows[b] * d).map(|_| Distribution::Gaussian.draw(&mut random)).collect();
-    let (mut h, mut back) = (Vec::new(), Vec::new());
+    let (mut h, mut back, mut basis) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
         let (numbers, sums, made) = both_ways(
             (stream, slices),
@@ -469,7 +469,7 @@ pub(super) fn levels(
         h = numbers.chunks_exact(2 * d).flat_map(|row| &row[..d]).copied().collect();
         let half = |from: usize| sums.chunks_exact(2 * d).flat_map(move |row| &row[from..from + d]).copied();
         back = divided(half(0).collect(), of_b, d);
-        phi = orthonormal(back.clone(), of_b, d)?;
+        basis = std::mem::replace(&mut phi, orthonormal(back.clone(), of_b, d)?);
         psi = half(d).collect();
         for (row, n) in psi.chunks_exact_mut(d).zip(of_b) {
             row.iter_mut().for_each(|x| *x /= (n + ROW_DAMPING).sqrt());
@@ -477,14 +477,16 @@ pub(super) fn levels(
         psi = orthonormal(psi, of_b, d)?;
     }
     let first = psi;
-    let (of_a, of_b) = (standardised(h, of_a, d), standardised(back, of_b, d));
+    // h of the first level is the mean of this over its entries, that of the second the mean of the first's.
+    let basis: Vec<f32> = basis.into_iter().map(|x| x as f32).collect();
+    let (of_a, of_b) = (standardised(h, of_a, d), Features { basis, ..standardised(back, of_b, d) });
     let mut levels = Vec::new();
     for (number, (counts, biases)) in look.counts.iter().zip(&look.biases).enumerate() {
         let k = shape.widths[number];
         let (features, (of_rows, of_bias)) = if number == a {
-            (Features { width: d, values: of_a.clone() }, FIRST_PRIOR)
+            (of_a.clone(), FIRST_PRIOR)
         } else if number == b {
-            (Features { width: d, values: of_b.clone() }, SECOND_PRIOR)
+            (of_b.clone(), SECOND_PRIOR)
         } else {
             (Features::default(), (OTHER_PRIOR, OTHER_PRIOR))
         };
@@ -517,13 +519,19 @@ fn divided(mut sums: Vec<f64>, weights: &[f64], width: usize) -> Vec<f64> {
     sums
 }
 
-/// Columns less their means, all with the share of a row's entries as its weight.
-fn centred(mut rows: Vec<f64>, weights: &[f64], width: usize) -> Vec<f64> {
+/// The means of columns, all with the share of a row's entries as its weight.
+fn means(rows: &[f64], weights: &[f64], width: usize) -> Vec<f64> {
     let total: f64 = weights.iter().sum();
     let mut means = vec![0.0; width];
     for (row, weight) in rows.chunks_exact(width).zip(weights) {
         means.iter_mut().zip(row).for_each(|(to, x)| *to += weight / total * x);
     }
+    means
+}
+
+/// Columns less their means.
+fn centred(mut rows: Vec<f64>, weights: &[f64], width: usize) -> Vec<f64> {
+    let means = means(&rows, weights, width);
     for (row, _) in rows.chunks_exact_mut(width).zip(weights).filter(|(_, weight)| **weight > 0.0) {
         row.iter_mut().zip(&means).for_each(|(x, mean)| *x -= mean);
     }
@@ -561,13 +569,19 @@ pub(super) fn orthonormal(rows: Vec<f64>, weights: &[f64], width: usize) -> Resu
     Ok(rows)
 }
 
-/// Columns of length 1.
-fn standard(mut rows: Vec<f64>, weights: &[f64], width: usize) -> Vec<f64> {
+/// The squared lengths of columns.
+fn squares(rows: &[f64], weights: &[f64], width: usize) -> Vec<f64> {
     let total: f64 = weights.iter().sum();
     let mut squares = vec![0.0; width];
     for (row, weight) in rows.chunks_exact(width).zip(weights) {
         squares.iter_mut().zip(row).for_each(|(to, x)| *to += weight / total * x * x);
     }
+    squares
+}
+
+/// Columns of length 1.
+fn standard(mut rows: Vec<f64>, weights: &[f64], width: usize) -> Vec<f64> {
+    let squares = squares(&rows, weights, width);
     for row in rows.chunks_exact_mut(width) {
         row.iter_mut()
             .zip(&squares)
@@ -576,6 +590,10 @@ fn standard(mut rows: Vec<f64>, weights: &[f64], width: usize) -> Vec<f64> {
     rows
 }
 
-fn standardised(rows: Vec<f64>, weights: &[f64], width: usize) -> Vec<f32> {
-    standard(centred(rows, weights, width), weights, width).into_iter().map(|x| x as f32).collect()
+fn standardised(rows: Vec<f64>, weights: &[f64], width: usize) -> Features {
+    let centre = means(&rows, weights, width);
+    let rows = centred(rows, weights, width);
+    let scale = squares(&rows, weights, width).into_iter().map(f64::sqrt).collect();
+    let values = standard(rows, weights, width).into_iter().map(|x| x as f32).collect();
+    Features { width, values, basis: Vec::new(), centre, scale }
 }

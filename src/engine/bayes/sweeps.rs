@@ -330,8 +330,8 @@ pub fn bytes(dims: &[u64], rank: usize, lanes: u64, grows: bool) -> u64 {
     let more = grows && dims.len() > 2 && dims.iter().sum::<u64>() <= MOST_ROWS_TO_GROW;
     let rank = rank + if more { MOST_MORE } else { 0 };
     let k = rank as u64 + 1;
-    // Means, variances, counts and features; means and biases of a model.
-    let row = 2 * (12 * k + 8 + 4 * k) + 2 * 8 * (k + 1);
+    // Means, variances, counts and features; means and biases of a model, and how sure it is.
+    let row = 2 * (12 * k + 8 + 8 * k) + 2 * 8 * (k + 1) + 4 * 4 * k + 8;
     let most = dims.iter().skip(1).max().copied().unwrap_or(0);
     let sums = (most * (sums_width(rank + 1) * size_of::<f64>()) as u64).min(SUMS);
     dims.iter().sum::<u64>() * row + sums * (2 + lanes)

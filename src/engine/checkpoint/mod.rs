@@ -8,7 +8,10 @@ mod sweeping;
 
 use crate::error::{Error, IoContext, Result};
 use crate::manifold::{Point, Tangent};
-use crate::model::{Arrays, BiasAbout, Biases, Ends, read_arrays, read_biases, write_arrays, write_biases};
+use crate::model::{
+    Arrays, BiasAbout, Biases, Ends, UncertaintyAbout, read_arrays, read_biases, read_uncertainty,
+    write_arrays, write_biases, write_uncertainty,
+};
 use crate::objective::bias_fit::Damping;
 use crate::recipe::{BiasChoice, Extra, Plan, Stage};
 use crate::rows::Rows;
@@ -22,6 +25,8 @@ use sweeping::SweepingAbout;
 
 const KIND: &str = "checkpoint";
 const ENDING: &str = "checkpoint";
+/// Stands before the names of what belongs to the best model.
+const BEST: &str = "best.";
 /// Generations that are kept.
 const KEPT: usize = 2;
 
@@ -80,6 +85,9 @@ struct ExtraAbout {
     /// What values at the ends of the range say to the best model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     ends: Option<Ends>,
+    /// How sure the best model is, where it knows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    uncertainty: Option<UncertaintyAbout>,
     /// Only while there are sweeps over rows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     sweeping: Option<SweepingAbout>,
@@ -384,7 +392,12 @@ fn write_extra(writer: &mut ContainerWriter<'_>, extra: &Extra) -> ExtraAbout {
     };
     let (plan, damping) = (extra.plan.clone(), extra.damping.clone());
     let sweeping = extra.sweeping.as_ref().map(|sweeping| sweeping::write(writer, sweeping));
-    ExtraAbout { plan, bias: extra.bias, damping, biases, accepted, best, ends: extra.ends, sweeping }
+    let uncertainty = extra.uncertainty.as_ref().map(|uncertainty| {
+        write_uncertainty(writer, BEST, uncertainty);
+        UncertaintyAbout::of(uncertainty)
+    });
+    let (bias, ends) = (extra.bias, extra.ends);
+    ExtraAbout { plan, bias, damping, biases, accepted, best, ends, uncertainty, sweeping }
 }
 
 fn read_extra(arrays: &impl Arrays, about: &ExtraAbout, of: &About) -> Result<Extra> {
@@ -416,7 +429,10 @@ fn read_extra(arrays: &impl Arrays, about: &ExtraAbout, of: &About) -> Result<Ex
     }
     let sweeping = about.sweeping.as_ref().map(|about| sweeping::read(arrays, about, dims).map(Box::new));
     let (plan, sweeping) = (about.plan.clone(), sweeping.transpose()?);
-    Ok(Extra { plan, bias: about.bias, damping, biases, accepted, best, ends: about.ends, sweeping })
+    let uncertainty = about.uncertainty.as_ref().map(|about| read_uncertainty(arrays, BEST, about, dims));
+    let uncertainty = uncertainty.transpose()?.map(Box::new);
+    let (bias, ends) = (about.bias, about.ends);
+    Ok(Extra { plan, bias, damping, biases, accepted, best, ends, uncertainty, sweeping })
 }
 
 /// What tells two meanings apart, in words.

@@ -32,6 +32,12 @@ struct LevelAbout {
     /// Numbers of h.
     features: usize,
     ridge: f64,
+    /// Whether it is known how h is made, and whether a basis is part of that. Not in files from before there was
+    /// use for it.
+    #[serde(default)]
+    tells: bool,
+    #[serde(default)]
+    basis: bool,
 }
 
 const NOW: &str = "sweep.";
@@ -58,7 +64,16 @@ fn write_posterior(writer: &mut ContainerWriter<'_>, prefix: &str, posterior: &P
         writer.array(name("features"), &doubles(&level.features.values));
         writer.array(name("coefficients"), &level.prior.coefficients);
         writer.array(name("covariance"), &level.prior.covariance);
-        levels.push(LevelAbout { features: level.features.width, ridge: level.prior.ridge });
+        let Features { width, basis, centre, scale, .. } = &level.features;
+        let (tells, has_basis) = (!centre.is_empty(), !basis.is_empty());
+        if tells {
+            writer.array(name("centre"), centre);
+            writer.array(name("scale"), scale);
+        }
+        if has_basis {
+            writer.array(name("basis"), &doubles(basis));
+        }
+        levels.push(LevelAbout { features: *width, ridge: level.prior.ridge, tells, basis: has_basis });
     }
     writer.array(format!("{prefix}sums"), &posterior.sums);
     PosteriorAbout {
@@ -114,7 +129,16 @@ fn read_posterior(
         let means = array("means", cells)?;
         let variances = singles(array("variances", cells)?);
         let counts = array("counts", Some(rows))?;
-        let features = Features { width: level.features, values: singles(array("features", of_features)?) };
+        let part = |what: &str, there: bool, length: Option<usize>| {
+            if there { array(what, length) } else { Ok(Vec::new()) }
+        };
+        let features = Features {
+            width: level.features,
+            values: singles(array("features", of_features)?),
+            basis: singles(part("basis", level.basis, of_features)?),
+            centre: part("centre", level.tells, Some(level.features))?,
+            scale: part("scale", level.tells, Some(level.features))?,
+        };
         let coefficients = array("coefficients", k.checked_mul(features.count()))?;
         let prior = Prior::of(coefficients, array("covariance", Some(k * k))?, level.ridge);
         let prior = prior.ok_or_else(|| flaw(arrays))?;

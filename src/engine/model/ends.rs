@@ -87,13 +87,18 @@ fn excess(z: f64) -> f64 {
     (density(z) + z * tail(-z)).max(0.0)
 }
 
-fn density(z: f64) -> f64 {
+pub(super) fn density(z: f64) -> f64 {
     libm::exp(-0.5 * z * z) / (SQRT_2 * PI.sqrt())
 }
 
 /// P(e > z).
-fn tail(z: f64) -> f64 {
+pub(super) fn tail(z: f64) -> f64 {
     0.5 * libm::erfc(z * FRAC_1_SQRT_2)
+}
+
+/// P(e < z).
+pub(super) fn cumulative(z: f64) -> f64 {
+    tail(-z)
 }
 
 /// Mean and variance of a standard normal number that is known to be above `z`.

@@ -1,6 +1,6 @@
 //! A model with more indices in a mode than it was trained with.
 
-use super::{BiasAbout, FILE, KIND, Model, write_arrays, write_biases};
+use super::{BiasAbout, FILE, KIND, Model, UncertaintyAbout, write_arrays, write_biases, write_uncertainty};
 use crate::error::{Error, Result};
 use crate::ingest::number::parse_integer;
 use crate::rows::Rows;
@@ -49,6 +49,7 @@ impl Model {
         }
         about.unseen = self.unseen.iter().map(Vec::len).collect();
         about.biases = self.biases.as_ref().map(BiasAbout::of);
+        about.uncertainty = self.uncertainty.as_ref().map(UncertaintyAbout::of);
         let mut writer = ContainerWriter::create(disk, &directory.join(FILE))?;
         write_arrays(&mut writer, "", &self.point.factors, &self.point.core);
         for (mode, indices) in self.unseen.iter().enumerate() {
@@ -57,6 +58,9 @@ impl Model {
         }
         if let Some(biases) = &self.biases {
             write_biases(&mut writer, "", biases);
+        }
+        if let Some(uncertainty) = &self.uncertainty {
+            write_uncertainty(&mut writer, "", uncertainty);
         }
         writer.finish(KIND, &about)
     }
@@ -112,6 +116,9 @@ impl Model {
         (0..more).for_each(|_| data.extend_from_slice(&row));
         *factor = Rows::from_vec(rows + more, rank, data);
         self.unseen[mode].extend(rows as u32..(rows + more) as u32);
+        if let Some(uncertainty) = &mut self.uncertainty {
+            uncertainty.grow(mode, more);
+        }
         if let Some(biases) = &mut self.biases {
             if !biases.modes[mode].is_empty() {
                 biases.modes[mode].resize(rows + more, 0.0);

@@ -7,7 +7,10 @@ mod lookup;
 mod onto;
 mod place;
 mod predict;
+mod predictive;
 mod resolve;
+mod spread;
+mod uncertainty;
 
 pub(crate) use bias::{BiasAbout, read_biases, write_biases};
 pub use bias::{Biases, TimeBias};
@@ -19,7 +22,11 @@ pub(crate) use place::contract;
 pub use place::{Place, Places};
 pub use predict::Prediction;
 pub(crate) use predict::value_of;
+pub use predictive::{Predictive, Tails};
 pub use resolve::{Found, ModeIds};
+pub use spread::{Spreads, Variance};
+pub use uncertainty::{ModeUncertainty, RowFeatures, Uncertainty};
+pub(crate) use uncertainty::{UncertaintyAbout, read_uncertainty, write_uncertainty};
 
 use crate::error::{Error, Result};
 use crate::manifold::{Core, Point};
@@ -65,6 +72,16 @@ pub struct ModelAbout {
     pub held: Vec<bool>,
     #[serde(default)]
     biases: Option<BiasAbout>,
+    /// How sure it is, where it knows; not in files from before there were such models.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    uncertainty: Option<UncertaintyAbout>,
+}
+
+impl ModelAbout {
+    /// Whether the model knows how sure it is.
+    pub fn has_uncertainty(&self) -> bool {
+        self.uncertainty.is_some()
+    }
 }
 
 /// What a run has found, on its way into a model file.
@@ -74,6 +91,8 @@ pub struct Fit<'a> {
     pub point: &'a Point,
     /// The biases that go with it.
     pub biases: Option<&'a Biases>,
+    /// How sure it is, where that is known.
+    pub uncertainty: Option<&'a Uncertainty>,
     /// Where predictions are clipped.
     pub range: Option<(f64, f64)>,
     /// What values at its ends say, where that is not the values themselves.
@@ -101,6 +120,8 @@ pub struct Model {
     pub biases: Option<Biases>,
     /// Per mode, the indices without train entries, ascending.
     pub unseen: Vec<Vec<u32>>,
+    /// How sure it is of its rows: where it knows, and was read [with it](Model::read_with_uncertainty).
+    pub uncertainty: Option<Uncertainty>,
     directory: PathBuf,
 }
 
@@ -141,6 +162,7 @@ impl Model {
             ends: fit.ends,
             held: fit.held.to_vec(),
             biases: fit.biases.map(BiasAbout::of),
+            uncertainty: fit.uncertainty.map(UncertaintyAbout::of),
         };
         let team = fit.point.team();
         let mut writer = team.agree(ContainerWriter::create(disk, &directory.join(FILE)))?;
@@ -152,11 +174,23 @@ impl Model {
         if let Some(biases) = fit.biases {
             write_biases(&mut writer, "", biases);
         }
+        if let Some(uncertainty) = fit.uncertainty {
+            write_uncertainty(&mut writer, "", uncertainty);
+        }
         team.agree(writer.finish(KIND, &about))
     }
 
-    /// Reads the model of a run.
+    /// Reads the model of a run, without what only questions of how sure it is are about.
     pub fn read(run: &Path) -> Result<Self> {
+        Self::read_parts(run, false)
+    }
+
+    /// Reads the model of a run, and how sure it is, where it knows.
+    pub fn read_with_uncertainty(run: &Path) -> Result<Self> {
+        Self::read_parts(run, true)
+    }
+
+    fn read_parts(run: &Path, with_uncertainty: bool) -> Result<Self> {
         let layout = RunLayout::of(run);
         let (directory, path) = (layout.model(), layout.model_file());
         if path.symlink_metadata().is_err() {
@@ -182,12 +216,23 @@ impl Model {
         let about = &container.about;
         let biases = about.biases.as_ref().map(|biases| read_biases(&container, "", biases, &dims));
         let biases = biases.transpose()?;
+        let uncertainty = about.uncertainty.as_ref().filter(|_| with_uncertainty);
+        let uncertainty =
+            uncertainty.map(|about| read_uncertainty(&container, "", about, &dims)).transpose()?;
+        let widths = uncertainty.iter().flat_map(|uncertainty| &uncertainty.modes).map(|mode| mode.width);
+        // Beside its components and its bias, a row may have a number that is 1.
+        if biases.is_none() && uncertainty.is_some()
+            || widths.zip(&about.rank).any(|(width, rank)| ![*rank, rank + 1].contains(&width))
+        {
+            return Err(Error::corrupt(&path, 0, "the model's variances do not go with its factors"));
+        }
         let ordered = about.range.is_none_or(|(least, most)| least <= most);
         let sensible = about.ends.is_none_or(|ends| ends.fit(about.range));
         if !ordered || !sensible || !(about.held.is_empty() || about.held.len() == dims.len()) {
             return Err(Error::corrupt(&path, 0, "the model's range or its held modes make no sense"));
         }
-        Ok(Model { about: container.about, point: Point { factors, core }, biases, unseen, directory })
+        let point = Point { factors, core };
+        Ok(Model { about: container.about, point, biases, unseen, uncertainty, directory })
     }
 
     /// The run that it was read from.

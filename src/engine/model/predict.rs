@@ -93,6 +93,7 @@ mod tests {
         let fit = Fit {
             point: &point,
             biases,
+            uncertainty: None,
             range: biases.map(|_| (0.0, 4.0)),
             ends,
             held,

@@ -3,7 +3,7 @@
 use super::settings::BiasChoice;
 use super::trainer::Extra;
 use crate::manifold::Point;
-use crate::model::{Biases, Ends};
+use crate::model::{Biases, Ends, Uncertainty};
 use crate::objective::Coordinates;
 use crate::solver::State;
 
@@ -18,6 +18,8 @@ pub struct Fitted {
     pub held: Vec<bool>,
     /// What values at the ends of the range say, where that is not the values themselves.
     pub ends: Option<Ends>,
+    /// How sure it is, where that is known.
+    pub uncertainty: Option<Box<Uncertainty>>,
 }
 
 /// The model of a state and what goes with it.
@@ -36,5 +38,9 @@ pub fn fitted(state: &State, extra: &Extra, coordinates: Option<&Coordinates>) -
         }
     }
     let held = if stage.held.contains(&true) { stage.held.clone() } else { Vec::new() };
-    Fitted { point, biases, held, ends: extra.ends }
+    let mut uncertainty = extra.uncertainty.clone();
+    if let (Some(uncertainty), Some(sweeping)) = (&mut uncertainty, &extra.sweeping) {
+        sweeping.fit.posterior.keep_features(&sweeping.fit.terms, uncertainty);
+    }
+    Fitted { point, biases, held, ends: extra.ends, uncertainty }
 }

@@ -81,6 +81,7 @@ impl Trainer {
             let biases = if stage.bias == BiasChoice::None { None } else { self.extra.biases.clone() };
             self.extra.best = Some((stage.clone(), biases));
             self.extra.ends = None;
+            self.extra.uncertainty = None;
         }
     }
 }

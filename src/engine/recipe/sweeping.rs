@@ -107,6 +107,11 @@ impl Trainer {
             self.state.best = Some(Best { point, validation_mse: mse, iteration: last.iteration });
             self.extra.best = Some((stage.clone(), Some(biases)));
             self.extra.ends = ends;
+            let mut uncertainty = fit.posterior.uncertainty(&fit.terms);
+            if let Some((validation, _)) = self.fitting.objective.data.validation_entries() {
+                fit.calibrate(validation, &mut uncertainty)?;
+            }
+            self.extra.uncertainty = Some(Box::new(uncertainty));
         }
         self.extra.plan.observe(last.iteration, last.cost, mse);
         let terms = &self.fitting.terms;
@@ -150,6 +155,8 @@ impl Trainer {
             "two more modes have to do with each other: searching for it within the ranks that are given",
         );
         self.extra.sweeping = None;
+        // What makes up for features goes with the sweeps.
+        self.extra.uncertainty = None;
         self.fitting.slices = None;
         if self.fitting.counts.is_none() {
             self.fitting.count()?;

@@ -9,7 +9,7 @@ use crate::bayes::{Course, Fit, Origins, Posterior};
 use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::manifold::{Point, orthonormalize};
-use crate::model::{Biases, Clip, Ends, Matched};
+use crate::model::{Biases, Clip, Ends, Matched, Uncertainty};
 use crate::objective::bias_fit::{self, Damping};
 use crate::objective::{Coordinates, RefinementMemory, Regularised};
 use crate::shard::Dataset;
@@ -35,6 +35,8 @@ pub struct Extra {
     pub best: Option<(Stage, Option<Biases>)>,
     /// What values at the ends of the range say to the best model.
     pub ends: Option<Ends>,
+    /// How sure the best model is, where it was found by sweeps.
+    pub uncertainty: Option<Box<Uncertainty>>,
     /// Sweeps over rows, while there are any.
     pub sweeping: Option<Box<Sweeping>>,
 }
@@ -61,6 +63,7 @@ impl Extra {
             accepted: None,
             best: None,
             ends: None,
+            uncertainty: None,
             sweeping: None,
         }
     }

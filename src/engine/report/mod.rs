@@ -10,12 +10,14 @@ mod latent;
 mod page;
 mod periods;
 mod plots;
+mod sure;
 mod ticks;
 
 pub use chart::{Axes, COLOURS, Figure, Scale, Series, lines};
 pub use components::{Components, components};
 pub use periods::{Periodogram, periodogram};
 
+use crate::answer::coverage;
 use crate::control::{Control, Unit};
 use crate::error::{Error, Result};
 use crate::model::{ModeIds, Model};
@@ -36,15 +38,17 @@ struct Facts {
     /// Counts and errors; none where the dataset is not there any more.
     activity: Option<Activity>,
     entries: [u64; 3],
+    /// The share of the held-out values within intervals, where the model knows how sure it is.
+    covered: Option<Vec<f64>>,
 }
 
 impl Facts {
     fn read(run: &Path, control: &Control) -> Result<Self> {
         let config = Config::read(run)?;
-        let model = Model::read(run)?;
+        let model = Model::read_with_uncertainty(run)?;
         let ids = ModeIds::of_all(&model)?;
         let log = read_lines(run)?;
-        let (mut activity, mut entries) = (None, [0; 3]);
+        let (mut activity, mut entries, mut covered) = (None, [0; 3], None);
         match config.open_datasets(run) {
             Ok(datasets) => {
                 for dataset in &datasets {
@@ -52,13 +56,17 @@ impl Facts {
                     let splits = [&manifest.train, &manifest.validation, &manifest.test];
                     entries.iter_mut().zip(splits).for_each(|(sum, split)| *sum += split.entries);
                 }
-                activity = Some(activity::activity(&model, &datasets, control)?);
+                let found = activity::activity(&model, &datasets, control)?;
+                if let Some(dataset) = datasets.first() {
+                    covered = coverage(&model, dataset, found.split, &sure::nominal())?;
+                }
+                activity = Some(found);
             }
             Err(Error::Interrupted) => return Err(Error::Interrupted),
             Err(error) => control.say(format!("{error}; the page goes without errors by activity")),
         }
         let name = run.file_name().unwrap_or(run.as_os_str()).to_string_lossy().into_owned();
-        Ok(Facts { name, config, model, ids, log, activity, entries })
+        Ok(Facts { name, config, model, ids, log, activity, entries, covered })
     }
 }
 

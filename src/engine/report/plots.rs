@@ -6,6 +6,7 @@ use super::chart::{Axes, Figure, Scale, Series, bars, lines};
 use super::components::components;
 use super::latent::{magnitudes, over_time, strongest};
 use super::page::{Item, Section, Table, number};
+use super::sure;
 use crate::units;
 use serde_json::Value;
 
@@ -16,6 +17,7 @@ pub(super) const HALF: (u32, u32) = (470, 260);
 pub(super) fn of_one(facts: &Facts) -> Vec<Section> {
     let mut sections = vec![convergence(facts), work(facts)];
     sections.extend(by_activity(std::slice::from_ref(facts)));
+    sections.extend(sure::section(facts));
     sections.retain(|section| !section.items.is_empty());
     if let Some(found) = components(&facts.model) {
         sections.push(magnitudes(facts, &found));

@@ -88,6 +88,7 @@ impl Saver<'_> {
         let fit = Fit {
             point: &fitted.point,
             biases: fitted.biases.as_ref(),
+            uncertainty: fitted.uncertainty.as_deref(),
             range: self.range,
             ends: fitted.ends,
             held: &fitted.held,

@@ -46,7 +46,7 @@ pub fn verify_run(run: &Path, control: &Control) -> Result<Verification> {
     }
     let model = layout.model();
     // A run that was ended before its first checkpoint has no model, and nothing is wrong with it.
-    let read = layout.model_file().is_file().then(|| Model::read(run));
+    let read = layout.model_file().is_file().then(|| Model::read_with_uncertainty(run));
     found.files += u64::from(read.is_some());
     match read {
         None => {}

@@ -6,3 +6,4 @@ mod predict;
 mod recommend;
 mod report;
 mod sample;
+mod sure;

@@ -8,7 +8,10 @@ use tenfill_engine::ingest::columns::ColumnRequest;
 use tenfill_engine::ingest::dialect::DialectRequest;
 use tenfill_engine::ingest::{self, ReadOptions};
 use tenfill_engine::manifold::{Distribution, Tangent, random_point};
-use tenfill_engine::model::{Biases, Ends, Fit, Model, TimeBias};
+use tenfill_engine::model::{
+    Biases, Ends, Fit, ModeUncertainty, Model, Place, Places, RowFeatures, Spreads, Tails, TimeBias,
+    Uncertainty,
+};
 use tenfill_engine::shard::{Manifest, Shard, ShardWriter};
 use tenfill_engine::solver::{Best, Iteration, State, Stochastic};
 use tenfill_engine::storage::RealDisk;
@@ -61,7 +64,17 @@ pub const TARGETS: [Target; 5] = [
         seeds: models,
         path: "model/model.bin",
         mend: mend_container,
-        read: |path, _| Model::read(path.parent().and_then(Path::parent).unwrap_or(path)).is_ok(),
+        read: |path, _| {
+            let run = path.parent().and_then(Path::parent).unwrap_or(path);
+            Model::read_with_uncertainty(run).is_ok_and(|model| {
+                // What was read can be asked.
+                let (none, at) =
+                    (vec![false; model.point.order()], vec![Place::Index(0); model.point.order()]);
+                let places = Places::new(&model, &none);
+                let sd = Spreads::new(&model, &none).map(|spreads| spreads.predictive(&places, &at).sd());
+                sd.is_ok() || model.uncertainty.is_none()
+            })
+        },
     },
     Target {
         name: "csv",
@@ -240,10 +253,39 @@ fn models(place: &Path) -> Vec<Vec<u8>> {
             values: vec![0.1; TimeBias::buckets(dims[order - 1] as u32)],
         }),
     };
-    let write = |biases| {
+    let mode = |(mode, &dim): (usize, &usize)| ModeUncertainty {
+        width: 3,
+        variances: vec![0.5; 3 * dim],
+        unknown: vec![1.0; 3],
+        coefficients: vec![0.1; if mode < 2 { 12 } else { 3 }],
+        covariance: vec![1.0; 9],
+        ridge: 30.0,
+        counts: vec![2.0; dim],
+        features: if mode < 2 {
+            RowFeatures {
+                width: 1,
+                values: vec![0.5; dim],
+                basis: vec![0.25; if mode == 1 { dim } else { 0 }],
+                centre: vec![0.1],
+                scale: vec![2.0],
+            }
+        } else {
+            RowFeatures::default()
+        },
+    };
+    let uncertainty = Uncertainty {
+        unit: 1.5,
+        noise: 0.5,
+        held_out_noise: 0.6,
+        tails: Tails::Student(8),
+        pair: [0, 1],
+        modes: dims.iter().enumerate().map(mode).collect(),
+    };
+    let write = |biases: Option<&Biases>| {
         let fit = Fit {
             point: &point,
             biases,
+            uncertainty: biases.map(|_| &uncertainty),
             range: Some((0.5, 5.0)),
             ends: biases.map(|_| Ends { below: 0.75, above: 4.75, noise: 0.7 }),
             held: &[false, false, true],

@@ -4,15 +4,19 @@
 //! DIR/
 //!   model.json                names, ranks, offset, range, ends, files; what a prediction needs beside arrays
 //!   factor-<mode>.parquet     id, known, bias, u1 ... ur; a row per index
+//!   variance-<mode>.parquet   id, known, entries, variances of bias and u1 ... ur, features h1 ... hd
+//!   prior-<mode>.parquet      a row per number of a row: its coefficients in B, its row of V
 //!   core.parquet              component numbers per mode from 1, value; the last mode fastest
 //! ```
 //!
-//! As `npy` a mode has files of its own for labels, known, bias and factor. A prediction is
+//! Variances and priors are there where the model knows how sure it is. As `npy` a mode has files of its own for
+//! labels, known, bias, factor, variance, entries, features, coefficients and covariance. A prediction is
 //! `x = offset + sum of biases + core x_1 u x_2 v ...`, taken into `range`; with a `time_bias` also
 //! `values[bucket(clock index - first)]` in x. With `ends`, s their `noise`, it is what the range leaves on
 //! average, `x + s psi((least - x) / s) - s psi((x - most) / s)`, psi(z) = density(z) + z Phi(z).
 
 mod npy;
+mod sure;
 
 use crate::error::{Error, IoContext, Result};
 use crate::model::{ModeIds, Model};
@@ -53,6 +57,20 @@ const ABOUT: &str = "model.json";
 /// What that file says it is. Those of before this was said have all the fields of [`About`].
 const KIND: &str = "tenfill export";
 const BATCH_ROWS: u32 = 8192;
+/// What files of modes hold, as their names begin.
+const PARTS: [&str; 11] = [
+    "factor",
+    "bias",
+    "known",
+    "labels",
+    "first",
+    "variance",
+    "prior",
+    "entries",
+    "features",
+    "coefficients",
+    "covariance",
+];
 
 /// A directory that [`export`] wrote: `model.json`, and the files that it names.
 struct ExportKind;
@@ -107,8 +125,7 @@ impl Kind for ExportKind {
         let (stem, ending) = name.rsplit_once('.').unwrap_or((name, ""));
         let what = stem.split('-').next().unwrap_or_default();
         name == ABOUT
-            || ["parquet", "npy", "csv"].contains(&ending)
-                && (stem == "core" || ["factor", "bias", "known", "labels", "first"].contains(&what))
+            || ["parquet", "npy", "csv"].contains(&ending) && (stem == "core" || PARTS.contains(&what))
     }
 }
 
@@ -128,10 +145,11 @@ pub fn export(
     let mut modes = Vec::new();
     for (mode, ids) in ids.iter().enumerate() {
         let name = file_name(ids.name(), mode, model);
-        let written = match format {
+        let mut written = match format {
             ExportFormat::Npy => npy::mode(disk, staging.path(), model, ids, mode, &name)?,
             _ => vec![("factor", table(disk, staging.path(), model, ids, mode, &name, format)?)],
         };
+        written.extend(sure::mode(disk, staging.path(), model, ids, mode, &name, format)?);
         modes.push(about_mode(model, ids, mode, &written));
         files.extend(written.into_iter().map(|(_, file)| file));
     }
@@ -286,6 +304,7 @@ fn about(model: &Model, modes: Vec<Value>, core: &str, format: ExportFormat) -> 
         "modes": modes,
         "core": core,
         "time_bias": time,
+        "uncertainty": model.uncertainty.as_ref().map(sure::about),
         "iteration": model.about.iteration,
         "train_mse": model.about.train_mse,
         "validation_mse": model.about.validation_mse,

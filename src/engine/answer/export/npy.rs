@@ -7,7 +7,12 @@ use crate::storage::{AtomicFile, Disk};
 use std::path::Path;
 
 /// Begins an array of C order.
-fn begin<'d>(disk: &'d dyn Disk, path: &Path, kind: &str, shape: &[usize]) -> Result<AtomicFile<'d>> {
+pub(super) fn begin<'d>(
+    disk: &'d dyn Disk,
+    path: &Path,
+    kind: &str,
+    shape: &[usize],
+) -> Result<AtomicFile<'d>> {
     let comma = if shape.len() == 1 { "," } else { "" };
     let shape = shape.iter().map(usize::to_string).collect::<Vec<_>>().join(", ");
     let mut header = format!("{{'descr': '{kind}', 'fortran_order': False, 'shape': ({shape}{comma}), }}");
