@@ -26,7 +26,8 @@ pub(super) struct Entries {
 
 impl Entries {
     fn push(&mut self, indices: &[u32], value: f64, weight: f64) {
-        self.at.extend_from_slice(&indices[1..]);
+        // One by one: a copy of two numbers would be a call.
+        indices[1..].iter().for_each(|&index| self.at.push(index));
         self.values.push(value);
         self.weights.push(weight);
     }
@@ -67,7 +68,11 @@ impl Entries {
         let rest = self.values[range.clone()].iter().zip(&self.weights[range.clone()]);
         let at = &self.at[range.start * (order - 1)..range.end * (order - 1)];
         for (at, (&value, &weight)) in at.chunks_exact(order - 1).zip(rest) {
-            indices[1..order].copy_from_slice(at);
+            match *at {
+                [one] => indices[1] = one,
+                [one, two] => (indices[1], indices[2]) = (one, two),
+                _ => indices[1..order].copy_from_slice(at),
+            }
             each(&indices, value, weight);
         }
     }

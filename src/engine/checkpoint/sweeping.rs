@@ -32,6 +32,9 @@ struct LevelAbout {
     /// Numbers of h.
     features: usize,
     ridge: f64,
+    /// Whether covariances are whole.
+    #[serde(default)]
+    whole: bool,
 }
 
 const NOW: &str = "sweep.";
@@ -58,7 +61,11 @@ fn write_posterior(writer: &mut ContainerWriter<'_>, prefix: &str, posterior: &P
         writer.array(name("features"), &doubles(&level.features.values));
         writer.array(name("coefficients"), &level.prior.coefficients);
         writer.array(name("covariance"), &level.prior.covariance);
-        levels.push(LevelAbout { features: level.features.width, ridge: level.prior.ridge });
+        let whole = !level.covariances.is_empty();
+        if whole {
+            writer.array(name("covariances"), &level.covariances);
+        }
+        levels.push(LevelAbout { features: level.features.width, ridge: level.prior.ridge, whole });
     }
     writer.array(format!("{prefix}sums"), &posterior.sums);
     PosteriorAbout {
@@ -118,7 +125,11 @@ fn read_posterior(
         let coefficients = array("coefficients", k.checked_mul(features.count()))?;
         let prior = Prior::of(coefficients, array("covariance", Some(k * k))?, level.ridge);
         let prior = prior.ok_or_else(|| flaw(arrays))?;
-        levels.push(Level { rows, width: k, means, variances, counts, features, prior });
+        let covariances = match level.whole {
+            true => array("covariances", rows.checked_mul(Level::covariance_numbers(k)))?,
+            false => Vec::new(),
+        };
+        levels.push(Level { rows, width: k, means, variances, covariances, counts, features, prior });
     }
     Ok(Posterior {
         shape: about.shape.clone(),
