@@ -36,5 +36,5 @@ pub use course::{Change, Course, Limits, Trial};
 pub use grow::Evidence;
 pub use level::{Features, Level, Prior};
 pub use shape::{Segment, Shape};
-pub use slices::Slices;
+pub use slices::{Slices, has_large_slice};
 pub use sweeps::{Data, Fit, Posterior, Terms, bytes, per_weight};

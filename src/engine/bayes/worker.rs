@@ -83,6 +83,15 @@ impl Along {
     }
 }
 
+/// What covariances add to the sums of a slice.
+#[derive(Default)]
+struct Uncertain {
+    /// To A, below and on its diagonal.
+    square: Vec<(usize, usize, f64)>,
+    /// Taken away from b.
+    right: Vec<(usize, f64)>,
+}
+
 /// What a lane works in.
 pub(super) struct Worker<'a> {
     pass: &'a Pass<'a>,
@@ -166,12 +175,12 @@ impl<'a> Worker<'a> {
             let panel = &self.panel[..range.len() * padded];
             add_gram(panel, &entries.weights[range], padded, &mut self.square);
         }
-        let uncertain = self.add_covariances(entries);
+        let added = self.add_covariances(entries);
         self.found.moments.weight += entries.weights.iter().sum::<f64>();
         let mut done = false;
         vectorised(
             #[inline(always)]
-            || done = self.fit(slice, &uncertain),
+            || done = self.fit(slice, &added),
         );
         if !done {
             return false;
@@ -236,10 +245,10 @@ impl<'a> Worker<'a> {
         self.found.moments.residuals += squares;
     }
 
-    /// Adds covariances of other levels, where they are whole. Returns what was added, as entries of the square.
-    fn add_covariances(&mut self, entries: &Entries) -> Vec<(usize, usize, f64)> {
+    /// Adds covariances of other levels, where they are whole: those of z, and of z with the bias, which t has in it.
+    fn add_covariances(&mut self, entries: &Entries) -> Uncertain {
         let (levels, padded) = (self.pass.levels, self.square.len().isqrt());
-        let mut added = Vec::new();
+        let mut added = Uncertain::default();
         for (other, columns) in &self.along.whole {
             let level = &levels[*other];
             let stride = level.covariance_width();
@@ -256,10 +265,13 @@ impl<'a> Worker<'a> {
             let layout = Picked { sums: stride, second: 0, at: 0 };
             layout.add(&level.covariances, &self.picks, &mut self.covariances);
             for (i, a) in columns {
+                let x = self.covariances[start(level.width - 1) + a];
+                self.right[*i] -= x;
+                added.right.push((*i, x));
                 for (j, b) in columns.iter().filter(|(j, _)| j <= i) {
                     let x = self.covariances[start(*a.max(b)) + a.min(b)];
                     self.square[i * padded + j] += x;
-                    added.push((*i, *j, x));
+                    added.square.push((*i, *j, x));
                 }
             }
         }
@@ -268,7 +280,7 @@ impl<'a> Worker<'a> {
 
     /// The row of a slice.
     #[inline(always)]
-    fn fit(&mut self, slice: u32, uncertain: &[(usize, usize, f64)]) -> bool {
+    fn fit(&mut self, slice: u32, added: &Uncertain) -> bool {
         let level = &self.pass.levels[0];
         let (k, padded) = (level.width, self.square.len().isqrt());
         (0..k).for_each(|i| self.square[i * padded + i] += self.spread[i]);
@@ -290,8 +302,11 @@ impl<'a> Worker<'a> {
         let found = &mut self.found;
         found.moments.add_row(&room.mean, &self.features, Covariance::Whole(&room.covariance));
         let mut of_rows: f64 = (0..k).map(|i| self.spread[i] * room.mean[i] * room.mean[i]).sum();
-        for &(i, j, x) in uncertain {
+        for &(i, j, x) in &added.square {
             of_rows += if i == j { 1.0 } else { 2.0 } * x * room.mean[i] * room.mean[j];
+        }
+        for &(i, x) in &added.right {
+            of_rows += 2.0 * x * room.mean[i];
         }
         let (mut residuals, mut uncertain) = (-2.0 * dot(&room.mean, &self.right), 0.0);
         for i in 0..k {
