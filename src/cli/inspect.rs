@@ -143,7 +143,8 @@ pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<ExitCode> 
             needs = if Recipe::usual(manifest).sweeps {
                 let dims: Vec<u64> = manifest.level_dims().iter().map(|&dim| dim.into()).collect();
                 let most = rank.iter().copied().max().unwrap_or(1);
-                needs.with_sweeps(bayes::bytes(&dims, most, threads.min(lanes) as u64, false))
+                let (entries, threads) = (manifest.train.entries, threads.min(lanes) as u64);
+                needs.with_sweeps(bayes::bytes(&dims, entries, most, threads, false))
             } else {
                 needs
             };

@@ -8,6 +8,7 @@
 //! | [`gradient()`] | e^2, and e times everything but one factor | cost and gradient |
 //! | [`step()`] | e L, L^2, e^2 | the linearised step |
 //! | [`line_polynomial()`] | (X(s) - y)^2 as a polynomial in s | exact line search |
+//! | [`add_gram`], [`Picked`] | products of rows with themselves | rows as regressions on each other |
 //! | [`residual()`], [`residual_of_seen`], [`for_each_prediction`] | e^2, \|e\| | evaluation |
 //!
 //! with the residual e = X - y. Each has a twin in [`naive`] that is the formula, term by term. The
@@ -31,6 +32,7 @@ pub mod naive;
 #[cfg(target_arch = "aarch64")]
 mod neon;
 mod padded_rows;
+mod picked;
 mod polynomial;
 mod residual;
 mod rows;
@@ -55,8 +57,10 @@ pub use factors::FactorsView;
 pub use gradient::gradient;
 pub use gram::{PANEL_TILE, add_gram};
 pub use padded_rows::{PaddedFactors, PaddingBuffer};
+pub use picked::{Pick, Picked};
 pub use polynomial::{LinePolynomial, line_polynomial};
 pub use residual::{Unseen, for_each_prediction, residual, residual_of_seen};
+pub use rows::prefetch_all;
 pub use step::step;
 pub use sums::{GradientSums, Precision, ResidualSums, StepSums};
 pub use workspace::Workspace;

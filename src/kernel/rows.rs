@@ -137,7 +137,8 @@ fn prefetch<T>(origin: *const T, bytes: usize, offsets: &[u32], entry: usize) {
 }
 
 /// Asks for numbers that will be read soon, one after the other.
-pub(super) fn prefetch_all<T>(numbers: &[T]) {
+#[inline(always)]
+pub fn prefetch_all<T>(numbers: &[T]) {
     let first = numbers.as_ptr().cast::<i8>();
     for line in (0..size_of_val(numbers)).step_by(LINE) {
         prefetch_line(first.wrapping_add(line));

@@ -168,8 +168,15 @@ fn naive_sweep(fit: &Fit, entries: &[(usize, usize, f64)]) -> (Vec<f64>, f64) {
             prior.iter().map(|row| row.iter().zip(&mean).map(|(v, m)| v * m).sum()).collect();
         (prior.to_vec(), right)
     };
-    let spread =
-        |i: usize| -> Vec<f64> { two.variances[i * k..][..k].iter().map(|&s| f64::from(s)).collect() };
+    // Whole, or only variances.
+    let spread = |i: usize| -> Vec<Vec<f64>> {
+        let wide = Level::covariance_numbers(k);
+        let of = |a: usize, b: usize| match two.covariances.get(i * wide..) {
+            Some(s) if !s.is_empty() => s[a.max(b) * (a.max(b) + 1) / 2 + a.min(b)],
+            _ => f64::from(u8::from(a == b)) * f64::from(two.variances[i * k + a]),
+        };
+        (0..k).map(|a| (0..k).map(|b| of(a, b)).collect()).collect()
+    };
     let mut of_one = Vec::new();
     let (mut squares, mut count) = (0.0, 0.0);
     for u in 0..one.rows {
@@ -179,9 +186,13 @@ fn naive_sweep(fit: &Fit, entries: &[(usize, usize, f64)]) -> (Vec<f64>, f64) {
             let (mut z, s) = (row(two, i), spread(i));
             let bias = std::mem::replace(&mut z[k - 1], 1.0);
             for a in 0..k {
-                right[a] += (y - bias) * z[a] / noise;
-                (0..k).for_each(|b| precision[a][b] += z[a] * z[b] / noise);
-                precision[a][a] += if a + 1 < k { s[a] / noise } else { 0.0 };
+                // The bias is in what is left of the value, and not in z.
+                let cross = if a + 1 < k { s[a][k - 1] } else { 0.0 };
+                right[a] += ((y - bias) * z[a] - cross) / noise;
+                for b in 0..k {
+                    let both = a + 1 < k && b + 1 < k;
+                    precision[a][b] += (z[a] * z[b] + if both { s[a][b] } else { 0.0 }) / noise;
+                }
             }
         }
         let (m, s_u) = solve(&precision, &right);
@@ -189,10 +200,13 @@ fn naive_sweep(fit: &Fit, entries: &[(usize, usize, f64)]) -> (Vec<f64>, f64) {
             let (mut z, s) = (row(two, i), spread(i));
             let bias = std::mem::replace(&mut z[k - 1], 1.0);
             let f: f64 = m.iter().zip(&z).map(|(m, z)| m * z).sum();
-            squares += (y - bias - f).powi(2) + s[k - 1];
+            squares += (y - bias - f).powi(2) + s[k - 1][k - 1];
             for a in 0..k {
                 squares += (0..k).map(|b| z[a] * z[b] * s_u[a][b]).sum::<f64>();
-                squares += if a + 1 < k { s[a] * (m[a] * m[a] + s_u[a][a]) } else { 0.0 };
+                squares += if a + 1 < k { 2.0 * m[a] * s[a][k - 1] } else { 0.0 };
+                for b in (0..k - 1).filter(|_| a + 1 < k) {
+                    squares += s[a][b] * (m[a] * m[b] + s_u[a][b]);
+                }
             }
             count += 1.0;
         }
@@ -231,12 +245,20 @@ fn a_sweep_is_what_the_formulas_say() {
     table(&folder.path().join("t.csv"), 1.0, 0.0, None);
     json(&folder, "convert t.csv -o t --modes user,item --value value --split 100/0/0");
     let dataset = Dataset::open(folder.path().join("t")).unwrap();
-    let manifest = dataset.manifest();
     let train = Stream::open(&dataset, Split::Train, None).unwrap();
     let slices = Slices::new(&train, 1.0, 2).unwrap();
     let data = Data { train: &train, slices: &slices };
-    let (mut fit, passes) = Fit::begin(manifest, &data, None, |_| 3, None, 1).unwrap();
+    // With entries enough for their numbers, rows have variances; else whole covariances.
+    for (rank, whole) in [(2, false), (9, true)] {
+        a_sweep_of(rank, whole, &dataset, &data);
+    }
+}
+
+fn a_sweep_of(rank: usize, whole: bool, dataset: &Dataset, data: &Data<'_>) {
+    let manifest = dataset.manifest();
+    let (mut fit, passes) = Fit::begin(manifest, data, None, |_| rank, None, 1).unwrap();
     assert_eq!(passes, 5);
+    assert_eq!(fit.posterior.levels[1].covariances.is_empty(), !whole);
     let mut entries = Vec::new();
     let read = dataset.for_each(Split::Train, |at, y| {
         let levels = [at[manifest.mode_order[0]], at[manifest.mode_order[1]]];
@@ -244,13 +266,13 @@ fn a_sweep_is_what_the_formulas_say() {
     });
     read.unwrap();
     // The first sweeps are made from parts of the data.
-    (0..3).for_each(|_| assert_eq!(fit.sweep(&data).unwrap(), 1));
+    (0..3).for_each(|_| assert_eq!(fit.sweep(data).unwrap(), 1));
     for sweep in 4..12 {
         // A sweep begins with a turn.
         let mut before = fit.clone();
         before.turn().unwrap();
         let (all, noise) = naive_sweep(&before, &entries);
-        fit.sweep(&data).unwrap();
+        fit.sweep(data).unwrap();
         let ours = values(&fit);
         let worst = ours.iter().zip(&all).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
         assert!(worst < 1e-9, "sweep {sweep}: {worst:e}");
@@ -312,4 +334,44 @@ fn data_with_nothing_in_common_end_with_a_model() {
         assert!(done["train_mse"].as_f64().unwrap().is_finite(), "{done}");
         json(&folder, &format!("evaluate {name} --on validation"));
     }
+}
+
+/// Readings of two modes with three components, few entries per row of the second.
+fn readings(path: &Path, stations: usize, stamps: usize) {
+    let mut next = random(19);
+    let mut normal = || (0..12).map(|_| next()).sum::<f64>() - 6.0;
+    let mut draw = |count: usize| (0..count * 3).map(|_| normal()).collect::<Vec<f64>>();
+    let (p, q) = (draw(stations), draw(stamps));
+    let (mut chosen, mut noise) = (random(23), random(29));
+    let mut text = String::from("station,stamp,value\n");
+    for s in 0..stations {
+        for t in 0..stamps {
+            if chosen() < 0.4 {
+                let e = (0..12).map(|_| noise()).sum::<f64>() - 6.0;
+                let y: f64 = (0..3).map(|c| p[s * 3 + c] * q[t * 3 + c]).sum();
+                writeln!(text, "s{s},{t},{}", 10.0 + y + 0.3 * e).unwrap();
+            }
+        }
+    }
+    std::fs::write(path, text).unwrap();
+}
+
+#[test]
+fn rows_with_few_entries_get_few_components() {
+    let folder = folder();
+    readings(&folder.path().join("x.csv"), 40, 1500);
+    json(&folder, "convert x.csv -o x --modes station,stamp --value value");
+    let done = json(&folder, "complete x -o run --rank auto --threads 2");
+    let ranks: Vec<u64> =
+        done["rank"].as_array().unwrap().iter().map(|rank| rank.as_u64().unwrap()).collect();
+    assert!(ranks.iter().all(|rank| (3..=6).contains(rank)), "{done}");
+    // Three numbers and a bias from 13 entries, and noise of 0.3.
+    assert!(done["errors"]["test"]["rmse"].as_f64().unwrap() < 0.37, "{done}");
+    assert!(done["passes"].as_u64().unwrap() <= 30, "{done}");
+    // What is dropped is dropped after an interruption, too, by any number of threads.
+    json(&folder, "complete x -o parts --rank auto --threads 1 --max-iterations 0");
+    for iteration in [3, 5, 6, 7, 8, 9, 250] {
+        json(&folder, &format!("resume parts --max-iterations {iteration} --threads {}", iteration % 3 + 1));
+    }
+    assert!(result(&folder.path().join("parts")) == result(&folder.path().join("run")));
 }

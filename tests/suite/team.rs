@@ -165,12 +165,12 @@ fn one_of_several_processes_needs_less() {
     assert!(four.copy * 3 < one.copy && two.copy * 3 < one.copy * 2);
     assert_eq!((one.lanes, two.lanes, four.lanes), (8, 4, 2));
     // What the command says is what a process reserves.
+    let manifest = dataset.manifest();
+    let dims: Vec<u64> = manifest.level_dims().iter().map(|&dim| dim.into()).collect();
+    let sweeps = tenfill_engine::bayes::bytes(&dims, manifest.train.entries, 9, 1, false);
     let told = crate::common::run(place.path(), "inspect data --rank 9 --processes 4 --threads 1".split(' '));
     assert_eq!(
         told["memory_bytes"],
-        four.with_recipe(&dataset)
-            .with_sweeps(tenfill_engine::bayes::bytes(&[30_000, 50_000, 40], 9, 1, false))
-            .with_refinement(dataset.manifest(), &[9, 9, 9])
-            .most()
+        four.with_recipe(&dataset).with_sweeps(sweeps).with_refinement(dataset.manifest(), &[9, 9, 9]).most()
     );
 }

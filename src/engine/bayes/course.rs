@@ -28,8 +28,11 @@ const ALL_COMPONENTS: usize = 16;
 /// beforehand, and memory is asked for as if all of them were needed, so many of a mode.
 pub(super) const MOST_ROWS_TO_GROW: u64 = 30_000;
 pub(super) const MOST_MORE: usize = 2 * PAIR_COMPONENTS + MOST_ALL * ALL_COMPONENTS;
-/// No fit takes more sweeps.
+/// No fit takes more sweeps, nor more than this after its last trial.
 const MOST: usize = 100;
+const MOST_AFTER_TRIALS: usize = 8;
+/// Components are dropped where validation is better without them by this share.
+const WORTH_DROPPING: f64 = 1e-3;
 
 /// A change of what values are made of.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -71,6 +74,12 @@ pub struct Course {
     left: Vec<Change>,
     /// Whether a further pair was kept.
     paired: bool,
+    /// Whether it was looked whether fewer components would do.
+    #[serde(default)]
+    trimmed: bool,
+    /// Sweeps since nothing was left to try.
+    #[serde(default)]
+    after: usize,
     /// What was tried.
     pub tried: Vec<Trial>,
     /// Whether nothing is left.
@@ -107,6 +116,8 @@ impl Course {
             before: None,
             left,
             paired: false,
+            trimmed: false,
+            after: 0,
             tried: Vec::new(),
             done: false,
             given: 0,
@@ -140,10 +151,18 @@ impl Course {
         self.last = Some(mse);
         self.best = Some(self.best.map_or(mse, |best| best.min(mse)));
         let best = self.best.unwrap_or(mse);
+        if !self.trimmed && self.tried.is_empty() && self.sweeps >= FEWEST && gain < NEARLY {
+            self.trimmed = true;
+            if limits.ranks.is_none() && fit.trim(validation, WORTH_DROPPING)? {
+                return Ok(0);
+            }
+        }
         let helps = self.before.is_none_or(|before| best < before * (1.0 - WORTH));
         let enough = if self.left.is_empty() { SETTLED } else { NEARLY };
         let fewest = if self.change.is_some() { TRIAL } else { FEWEST };
-        let late = self.change.is_some() && (!helps || self.sweeps >= LONGEST_TRIAL);
+        self.after += usize::from(self.left.is_empty() && self.change.is_none() && self.tried.len() > 1);
+        let late = self.change.is_some() && (!helps || self.sweeps >= LONGEST_TRIAL)
+            || self.after >= MOST_AFTER_TRIALS;
         let over = self.sweeps >= fewest && (gain < enough || late);
         if !over && fit.posterior.sweep < MOST {
             return Ok(0);
@@ -178,7 +197,8 @@ impl Course {
             self.before = Some(best);
         }
         *kept = None;
-        self.next(fit, data, kept, validation, limits, gain < SETTLED)
+        let settled = gain < SETTLED || self.after >= MOST_AFTER_TRIALS;
+        self.next(fit, data, kept, validation, limits, settled)
     }
 
     /// The change that residuals ask for most; the end where there is none and the fit has settled.

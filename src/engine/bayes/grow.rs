@@ -6,7 +6,8 @@
 //! sigma^2 N_w with N_w = sum of (p_a q_a)^2. If two modes have more to do with each other, residuals of entries
 //! that share a row of both are alike.
 
-use super::level::{Level, Prior};
+use super::level::{Level, Prior, covariance_width};
+use super::row::start;
 use super::shape::{EntryRows, Segment, Shape};
 use super::start::{orthonormal, project};
 use super::sweeps::{Data, Fit, Posterior};
@@ -52,7 +53,7 @@ impl Evidence {
 impl Fit {
     /// What is left of every validation entry whose rows all have train entries, in units of the values'
     /// standard deviation: `each(lane's state, indices, residual)`.
-    fn residuals<T: Send>(
+    pub(super) fn residuals<T: Send>(
         &self,
         validation: &Stream,
         state: impl Fn() -> T + Sync,
@@ -289,14 +290,14 @@ impl Fit {
 
 impl Posterior {
     /// What belongs to another shape is dropped.
-    fn reset(&mut self) -> Result<()> {
+    pub(super) fn reset(&mut self) -> Result<()> {
         self.sums = Vec::new();
         self.shape.check(self.levels.len())
     }
 }
 
 impl Level {
-    /// The mean over entries of m m^T + diag(s), for some columns.
+    /// The mean over entries of m m^T + S, for some columns.
     fn second_moments(&self, first: usize, r: usize) -> Square {
         let mut sum = Square::zeros(r);
         let mut weight = 0.0;
@@ -307,6 +308,10 @@ impl Level {
                 (0..=i).for_each(|j| sum[(i, j)] += n * m[i] * m[j]);
                 sum[(i, i)] += n * f64::from(s[i]);
             }
+            if !self.covariances.is_empty() {
+                let s = self.covariance(row);
+                (0..r).for_each(|i| (0..i).for_each(|j| sum[(i, j)] += n * s[(first + i, first + j)]));
+            }
         }
         Square::from_fn(r, |i, j| sum[(i.max(j), i.min(j))] / weight)
     }
@@ -315,20 +320,34 @@ impl Level {
     fn multiply(&mut self, first: usize, m: &Square) -> Result<()> {
         let (k, r, n) = (self.width, m.size(), self.features.count());
         let mut new = vec![0.0; r];
+        // Identity but for some columns.
+        let whole = |i: usize, j: usize| {
+            let inside = |x: usize| (first..first + r).contains(&x);
+            if inside(i) && inside(j) { m[(i - first, j - first)] } else { f64::from(u8::from(i == j)) }
+        };
+        if !self.covariances.is_empty() {
+            let (turn, wide) = (Square::from_fn(k, whole).transpose(), self.covariance_width());
+            for row in 0..self.rows {
+                let s = turn.congruence(&self.covariance(row));
+                let to = &mut self.covariances[row * wide..][..wide];
+                (0..k).for_each(|i| (0..=i).for_each(|j| to[start(i) + j] = s[(i, j)]));
+                (0..k).for_each(|i| self.variances[row * k + i] = s[(i, i)] as f32);
+            }
+        }
+        let independent = self.covariances.is_empty();
         for (mean, variance) in self.means.chunks_exact_mut(k).zip(self.variances.chunks_exact_mut(k)) {
             let (mean, variance) = (&mut mean[first..][..r], &mut variance[first..][..r]);
             (0..r).for_each(|i| new[i] = (0..r).map(|j| m[(i, j)] * mean[j]).sum());
             mean.copy_from_slice(&new);
+            if !independent {
+                continue;
+            }
             for (i, new) in new.iter_mut().enumerate() {
                 *new = (0..r).map(|j| m[(i, j)].powi(2) * f64::from(variance[j])).sum();
             }
             variance.iter_mut().zip(&new).for_each(|(to, new)| *to = *new as f32);
         }
         // The same on the left of B, and on both sides of V.
-        let whole = |i: usize, j: usize| {
-            let inside = |x: usize| (first..first + r).contains(&x);
-            if inside(i) && inside(j) { m[(i - first, j - first)] } else { f64::from(u8::from(i == j)) }
-        };
         let times = |matrix: &[f64], columns: usize| -> Vec<f64> {
             let mut to = vec![0.0; k * columns];
             for i in 0..k {
@@ -387,6 +406,17 @@ impl Level {
                 };
             }
         }
+        let mut covariances = Vec::new();
+        if !self.covariances.is_empty() {
+            let stride = covariance_width(wide);
+            covariances = vec![0.0; self.rows * stride];
+            for (row, to) in covariances.chunks_exact_mut(stride).enumerate() {
+                let s = self.covariance(row);
+                let both = |i: usize, j: usize| Some(s[(old(i)?, old(j)?)]);
+                (0..wide).for_each(|i| (0..=i).for_each(|j| to[start(i) + j] = both(i, j).unwrap_or(0.0)));
+            }
+        }
+        self.covariances = covariances;
         (self.means, self.variances, self.width) = (means, variances, wide);
         self.prior = Prior::of(b, v, self.prior.ridge).ok_or_else(|| Error::not_finite("a prior"))?;
         Ok(())

@@ -1,7 +1,8 @@
 //! What is known of the rows of a mode: means, variances, and the prior that they share.
 
 use super::row::{dot, invert, start};
-use crate::rows::triangle_len;
+use crate::kernel::Picked;
+use crate::rows::{Square, triangle_len};
 
 /// Features of a row: who has which entries, before any value is looked at.
 ///
@@ -267,6 +268,9 @@ pub struct Level {
     pub means: Vec<f64>,
     /// The variances of these numbers.
     pub variances: Vec<f32>,
+    /// Their covariances, row after row, each a packed triangle filled up to whole tiles; empty where columns are
+    /// taken as independent.
+    pub covariances: Vec<f64>,
     /// The weight of every row's entries.
     pub counts: Vec<f64>,
     /// What is known of a row before its values.
@@ -275,7 +279,53 @@ pub struct Level {
     pub prior: Prior,
 }
 
+/// Covariances are whole where a row has fewer entries than this, on average, per number of its own...
+const SCARCE: f64 = 8.0;
+/// ...and where they take no more memory than this.
+const MOST_COVARIANCES: u64 = 64 << 20;
+
+/// Numbers of the covariance of a row of k numbers.
+pub(super) fn covariance_width(k: usize) -> usize {
+    triangle_len(k).next_multiple_of(Picked::TILE)
+}
+
+/// The memory of the covariances of so many rows with so many entries: none where columns are taken as independent,
+/// because there are entries enough or not enough room.
+pub(super) fn covariance_bytes(rows: u64, entries: u64, k: usize) -> u64 {
+    let bytes = rows * (covariance_width(k) * size_of::<f64>()) as u64;
+    let scarce = (entries as f64) < SCARCE * k as f64 * rows as f64;
+    if k > 1 && scarce && bytes <= MOST_COVARIANCES { bytes } else { 0 }
+}
+
 impl Level {
+    /// Numbers of the covariance of a row of k numbers, where it is whole.
+    pub fn covariance_numbers(k: usize) -> usize {
+        covariance_width(k)
+    }
+
+    /// The same of its own rows.
+    #[inline(always)]
+    pub(super) fn covariance_width(&self) -> usize {
+        covariance_width(self.width)
+    }
+
+    /// Makes covariances whole where rows have few entries.
+    pub(super) fn set_covariances(&mut self) {
+        let entries = self.counts.iter().sum::<f64>() as u64;
+        let bytes = covariance_bytes(self.rows as u64, entries, self.width);
+        self.covariances = vec![0.0; bytes as usize / size_of::<f64>()];
+    }
+
+    /// The covariance of a row, as a square; its variances where it is not whole.
+    pub(super) fn covariance(&self, row: usize) -> Square {
+        if self.covariances.is_empty() {
+            let s = self.variance(row);
+            return Square::from_fn(self.width, |i, j| if i == j { f64::from(s[i]) } else { 0.0 });
+        }
+        let from = &self.covariances[row * self.covariance_width()..];
+        Square::from_fn(self.width, |i, j| from[start(i.max(j)) + i.min(j)])
+    }
+
     #[inline(always)]
     pub(super) fn mean(&self, row: usize) -> &[f64] {
         &self.means[row * self.width..][..self.width]

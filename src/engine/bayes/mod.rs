@@ -5,22 +5,26 @@
 //! | what is a value made of? | [`Shape`]: biases, and products of columns of rows |
 //! | what is known of the rows of a mode? | [`Level`]: means, variances, features, and their [`Prior`] |
 //! | how do the entries of a row come together? | [`Slices`] |
+//! | what is a row multiplied by? | `design` |
 //! | what is one row, given what its entries add up to? | `row` |
-//! | what happens in a pass over the data? | `pass`: rows of the first level are fitted, sums of another taken |
+//! | what happens in a pass over the data? | `pass`, and `worker` for a lane: rows of the first level are fitted, sums of another taken, by the `batch` |
 //! | what is there before the first sweep? | `start` |
 //! | what is there where another fit is the beginning? | `onto` |
 //! | what is a sweep? | [`Fit::sweep`] |
 //! | which components are missing? | `grow`, which asks the residuals of validation entries |
+//! | which components are too many? | `trim`, which asks them, too |
 //! | what follows a sweep? | [`Course`] |
 //! | is it as sure as it may be? | [`Fit::calibrate`], by validation entries |
 //! | what does a model keep of it? | `keep` |
 //!
 //! Rows of different levels are taken as independent given the data, and so are the columns of all rows but
-//! those of the first level, whose covariances are whole. Everything is in units of the values' standard
+//! those of the first level, whose covariances are whole, and of levels whose rows have few entries. Everything is in units of the values' standard
 //! deviation, less their mean, so that nothing depends on the unit of the data.
 
+mod batch;
 mod calibrate;
 mod course;
+mod design;
 mod grow;
 mod keep;
 mod level;
@@ -31,11 +35,13 @@ mod shape;
 mod slices;
 mod start;
 mod sweeps;
+mod trim;
+mod worker;
 
 pub use course::{Change, Course, Limits, Trial};
 pub use grow::Evidence;
 pub use level::{Features, Level, Prior};
 pub use onto::Origins;
 pub use shape::{Segment, Shape};
-pub use slices::Slices;
+pub use slices::{Slices, has_large_slice};
 pub use sweeps::{Data, Fit, Posterior, Terms, bytes, per_weight};

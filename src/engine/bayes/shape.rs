@@ -91,87 +91,6 @@ impl Shape {
         self.widths.len()
     }
 
-    /// z: what the row of a level is multiplied by, the rows of the others given.
-    #[inline(always)]
-    pub(super) fn design(&self, level: usize, rows: &EntryRows<'_>, z: &mut [f64]) {
-        z[self.widths[level] - 1] = 1.0;
-        for segment in &self.segments {
-            let Some(own) = segment.position(level) else { continue };
-            let to = &mut z[segment.first[own]..][..segment.count];
-            product_but(segment, own, rows, to);
-        }
-    }
-
-    /// The variance of every number of z, rows of other levels being independent, and so their columns.
-    #[inline(always)]
-    pub(super) fn design_variance(
-        &self,
-        level: usize,
-        rows: &EntryRows<'_>,
-        variances: &EntryVariances<'_>,
-        weight: f64,
-        to: &mut [f64],
-    ) {
-        for segment in &self.segments {
-            let Some(own) = segment.position(level) else { continue };
-            let to = &mut to[segment.first[own]..][..segment.count];
-            if segment.levels.len() == 2 {
-                let (other, first) = (segment.levels[1 - own], segment.first[1 - own]);
-                let from = &variances[other][first..][..segment.count];
-                to.iter_mut().zip(from).for_each(|(to, s)| *to += weight * f64::from(*s));
-                continue;
-            }
-            for (n, to) in to.iter_mut().enumerate() {
-                let (mut square, mut second) = (1.0, 1.0);
-                for (at, &other) in segment.levels.iter().enumerate().filter(|(at, _)| *at != own) {
-                    let m = rows[other][segment.first[at] + n];
-                    square *= m * m;
-                    second *= m * m + f64::from(variances[other][segment.first[at] + n]);
-                }
-                *to += weight * (second - square);
-            }
-        }
-    }
-
-    /// The part of a value that does not depend on the row of a level.
-    #[inline(always)]
-    pub(super) fn rest(&self, level: usize, rows: &EntryRows<'_>) -> f64 {
-        let mut sum = 0.0;
-        for other in (0..self.order()).filter(|&other| other != level) {
-            sum += rows[other][self.widths[other] - 1];
-        }
-        for segment in self.segments.iter().filter(|segment| segment.position(level).is_none()) {
-            sum += segment_value(segment, rows);
-        }
-        sum
-    }
-
-    /// The variance of that part, as if columns were independent.
-    #[inline(always)]
-    pub(super) fn rest_variance(
-        &self,
-        level: usize,
-        rows: &EntryRows<'_>,
-        variances: &EntryVariances<'_>,
-    ) -> f64 {
-        let mut sum = 0.0;
-        for other in (0..self.order()).filter(|&other| other != level) {
-            sum += f64::from(variances[other][self.widths[other] - 1]);
-        }
-        for segment in self.segments.iter().filter(|segment| segment.position(level).is_none()) {
-            for n in 0..segment.count {
-                let (mut square, mut second) = (1.0, 1.0);
-                for (at, &other) in segment.levels.iter().enumerate() {
-                    let m = rows[other][segment.first[at] + n];
-                    square *= m * m;
-                    second *= m * m + f64::from(variances[other][segment.first[at] + n]);
-                }
-                sum += second - square;
-            }
-        }
-        sum
-    }
-
     /// f.
     pub(super) fn value(&self, rows: &EntryRows<'_>) -> f64 {
         let biases: f64 = (0..self.order()).map(|level| rows[level][self.widths[level] - 1]).sum();
@@ -186,20 +105,6 @@ impl Shape {
             !first && !own || segment.levels == [0, target]
         };
         target > 0 && self.segments.iter().all(simple)
-    }
-}
-
-/// The products of the columns of all levels but one.
-#[inline(always)]
-pub(super) fn product_but(segment: &Segment, own: usize, rows: &EntryRows<'_>, to: &mut [f64]) {
-    let mut fresh = true;
-    for (at, &level) in segment.levels.iter().enumerate().filter(|(at, _)| *at != own) {
-        let from = &rows[level][segment.first[at]..][..segment.count];
-        if std::mem::take(&mut fresh) {
-            to.copy_from_slice(from);
-        } else {
-            to.iter_mut().zip(from).for_each(|(to, x)| *to *= x);
-        }
     }
 }
 

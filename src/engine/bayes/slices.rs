@@ -8,6 +8,7 @@ use crate::MAX_ORDER;
 use crate::error::{Error, Result};
 use crate::kernel::BlockView;
 use crate::reduce::{own_lanes, share_words};
+use crate::shard::{Dataset, Split};
 use crate::stream::{Lane, Stream};
 use std::ops::Range;
 
@@ -26,7 +27,8 @@ pub(super) struct Entries {
 
 impl Entries {
     fn push(&mut self, indices: &[u32], value: f64, weight: f64) {
-        self.at.extend_from_slice(&indices[1..]);
+        // One by one: a copy of two numbers would be a call.
+        indices[1..].iter().for_each(|&index| self.at.push(index));
         self.values.push(value);
         self.weights.push(weight);
     }
@@ -67,7 +69,11 @@ impl Entries {
         let rest = self.values[range.clone()].iter().zip(&self.weights[range.clone()]);
         let at = &self.at[range.start * (order - 1)..range.end * (order - 1)];
         for (at, (&value, &weight)) in at.chunks_exact(order - 1).zip(rest) {
-            indices[1..order].copy_from_slice(at);
+            match *at {
+                [one] => indices[1] = one,
+                [one, two] => (indices[1], indices[2]) = (one, two),
+                _ => indices[1..order].copy_from_slice(at),
+            }
             each(&indices, value, weight);
         }
     }
@@ -211,10 +217,49 @@ impl Slices {
     }
 }
 
+/// Whether a slice may have more entries than are kept in memory, as far as this process has it: by the index of
+/// its files, up to a block.
+pub fn has_large_slice(dataset: &Dataset) -> Result<bool> {
+    let shards = dataset.shards_here(Split::Train)?;
+    let rows = shards.iter().flatten().flat_map(|shard| shard.blocks());
+    Ok(has_large(rows.map(|row| (row.first, row.last, row.entries as usize)), MOST))
+}
+
+/// Of blocks by their first and last slices and their entries.
+fn has_large(blocks: impl Iterator<Item = (u32, u32, usize)>, most: usize) -> bool {
+    let (mut slice, mut entries) = (None, 0);
+    for (first, last, count) in blocks {
+        entries = if slice == Some(first) { entries + count } else { count };
+        if entries > most {
+            return true;
+        }
+        if first != last {
+            entries = count;
+        }
+        slice = Some(last);
+    }
+    false
+}
+
 fn too_many() -> Error {
     let what = format!(
         "one index of the first mode on disk has more than {MOST} entries, which sweeps over rows would keep in \
          memory: give `grow`"
     );
     Error::request(what)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::has_large;
+
+    #[test]
+    fn slices_are_found_to_be_large_across_blocks() {
+        let large = |blocks: &[(u32, u32, usize)]| has_large(blocks.iter().copied(), 100);
+        assert!(!large(&[(0, 3, 90), (4, 4, 90), (5, 9, 90)]));
+        assert!(large(&[(0, 3, 60), (3, 3, 60)]));
+        assert!(large(&[(0, 0, 101)]));
+        assert!(!large(&[(0, 3, 60), (3, 5, 40), (5, 6, 60)]));
+        assert!(large(&[(0, 3, 60), (3, 5, 40), (5, 6, 61)]));
+    }
 }

@@ -506,7 +506,13 @@ pub(super) fn levels(
         }
         let variances = vec![0.0; rows[number] * k];
         let counts = counts.clone();
-        levels.push(Level { rows: rows[number], width: k, means, variances, counts, features, prior });
+        let covariances = Vec::new();
+        let rows = rows[number];
+        let mut level = Level { rows, width: k, means, variances, covariances, counts, features, prior };
+        if number > 0 {
+            level.set_covariances();
+        }
+        levels.push(level);
     }
     Ok((levels, passes))
 }

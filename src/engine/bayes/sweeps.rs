@@ -1,7 +1,8 @@
 //! The fit on its way from sweep to sweep.
 
+use super::batch::BATCH_BYTES;
 use super::course::{MOST_MORE, MOST_ROWS_TO_GROW};
-use super::level::{Covariance, Level, Moments};
+use super::level::{Covariance, Level, Moments, covariance_bytes};
 use super::pass::{self, Pass, sums_width};
 use super::row::{RowRoom, start};
 use super::shape::Shape;
@@ -22,6 +23,8 @@ const CHUNK: usize = 256;
 /// In the first sweeps the second mode is fitted anew after each of so many parts of the data.
 const WARM_SWEEPS: usize = 3;
 const PARTS: usize = 4;
+/// Where there are so many rows of the first mode, that is: a few of them say nothing of those that follow.
+const FEWEST_TO_WARM: usize = 256;
 /// From this sweep on values at the ends say only so much.
 const ENDS_FROM: usize = 2;
 /// From this sweep on the features' ridge is learned.
@@ -157,7 +160,7 @@ impl Fit {
                 continue;
             }
             let ranges = self.ranges(level);
-            if sweep <= WARM_SWEEPS && pair == [0, level] && ranges.len() == 1 {
+            if sweep <= WARM_SWEEPS && pair == [0, level] && ranges.len() == 1 && self.is_warmed() {
                 self.warm_sweep(data, level)?;
                 passes += 1;
                 continue;
@@ -168,6 +171,11 @@ impl Fit {
             }
         }
         Ok(passes)
+    }
+
+    /// Whether the first sweeps are made from parts of the data.
+    fn is_warmed(&self) -> bool {
+        self.posterior.levels[0].counts.iter().filter(|n| **n > 0.0).count() >= FEWEST_TO_WARM
     }
 
     /// The rows of a level, as many at a time as there is room for the sums of: a matter of the data, so that the
@@ -259,14 +267,20 @@ impl Fit {
         let noise = self.posterior.noise;
         let level = &mut self.posterior.levels[target];
         let (k, features) = (level.width, level.features.count());
-        let Level { means, variances, counts, features: of_rows, prior, .. } = level;
+        let wide = level.covariance_width();
+        let Level { means, variances, covariances, counts, features: of_rows, prior, .. } = level;
         let span = rows.start * k..rows.end * k;
+        let mut of_chunks: Vec<&mut [f64]> = match covariances.is_empty() {
+            true => rows.clone().step_by(CHUNK).map(|_| <&mut [f64]>::default()).collect(),
+            false => covariances[rows.start * wide..rows.end * wide].chunks_mut(CHUNK * wide).collect(),
+        };
         let chunks: Vec<Option<Moments>> = means[span.clone()]
             .par_chunks_mut(CHUNK * k)
             .zip(variances[span].par_chunks_mut(CHUNK * k))
             .zip(sums.par_chunks(CHUNK * sums_width(k)))
+            .zip(of_chunks.par_iter_mut())
             .enumerate()
-            .map(|(number, ((means, variances), sums))| {
+            .map(|(number, (((means, variances), sums), covariances))| {
                 let first = rows.start + number * CHUNK;
                 let mut found = Moments::new(k, features);
                 let mut room = RowRoom::new(k);
@@ -278,18 +292,30 @@ impl Fit {
                     if count == 0.0 {
                         continue;
                     }
-                    let (a, b) = sums.split_at(triangle_len(k));
+                    let (a, b) = sums[..triangle_len(k) + k].split_at(triangle_len(k));
                     of_rows.of(first + row, count, &mut f);
                     prior.mean(&f, &mut expected);
                     let of = |i: usize, j: usize| a[start(i) + j];
                     prior.posterior(&expected, noise, of, b, &mut room.factor, &mut room.mean);
+                    // Of a row whose columns are independent, the variances are these.
                     (0..k).for_each(|i| s[i] = 1.0 / room.factor[i * k + i]);
-                    if !room.solve_mean() {
+                    let whole = !covariances.is_empty();
+                    if !(if whole { room.solve() } else { room.solve_mean() }) {
                         return None;
                     }
                     mean.copy_from_slice(&room.mean);
+                    if whole {
+                        let to = &mut covariances[row * wide..][..wide];
+                        for i in 0..k {
+                            let from = &room.covariance[i * k..][..=i];
+                            to[start(i)..][..=i].copy_from_slice(from);
+                            s[i] = from[i];
+                        }
+                        found.add_row(mean, &f, Covariance::Whole(&room.covariance));
+                    } else {
+                        found.add_row(mean, &f, Covariance::Diagonal(&s));
+                    }
                     variance.iter_mut().zip(&s).for_each(|(to, s)| *to = *s as f32);
-                    found.add_row(mean, &f, Covariance::Diagonal(&s));
                 }
                 Some(found)
             })
@@ -324,9 +350,10 @@ impl Fit {
     }
 }
 
-/// The memory that a fit takes, for dimensions in storage order and so many components: its rows, those of a trial
-/// and of the best model, and sums of so many lanes at a time; with room for more components where their number is left to the data.
-pub fn bytes(dims: &[u64], rank: usize, lanes: u64, grows: bool) -> u64 {
+/// The memory that a fit takes, for dimensions in storage order, so many entries and so many components: its rows,
+/// those of a trial and of the best model, and sums of so many lanes at a time; with room for more components where
+/// their number is left to the data.
+pub fn bytes(dims: &[u64], entries: u64, rank: usize, lanes: u64, grows: bool) -> u64 {
     let more = grows && dims.len() > 2 && dims.iter().sum::<u64>() <= MOST_ROWS_TO_GROW;
     let rank = rank + if more { MOST_MORE } else { 0 };
     let k = rank as u64 + 1;
@@ -334,7 +361,9 @@ pub fn bytes(dims: &[u64], rank: usize, lanes: u64, grows: bool) -> u64 {
     let row = 2 * (12 * k + 8 + 8 * k) + 2 * 8 * (k + 1) + 4 * 4 * k + 8;
     let most = dims.iter().skip(1).max().copied().unwrap_or(0);
     let sums = (most * (sums_width(rank + 1) * size_of::<f64>()) as u64).min(SUMS);
-    dims.iter().sum::<u64>() * row + sums * (2 + lanes)
+    let covariances: u64 =
+        dims.iter().skip(1).map(|&rows| 2 * covariance_bytes(rows, entries, rank + 1)).sum();
+    dims.iter().sum::<u64>() * row + covariances + sums * (2 + lanes) + BATCH_BYTES * lanes
 }
 
 fn broken() -> Error {

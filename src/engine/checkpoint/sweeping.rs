@@ -38,6 +38,9 @@ struct LevelAbout {
     tells: bool,
     #[serde(default)]
     basis: bool,
+    /// Whether covariances are whole.
+    #[serde(default)]
+    whole: bool,
 }
 
 const NOW: &str = "sweep.";
@@ -64,6 +67,10 @@ fn write_posterior(writer: &mut ContainerWriter<'_>, prefix: &str, posterior: &P
         writer.array(name("features"), &doubles(&level.features.values));
         writer.array(name("coefficients"), &level.prior.coefficients);
         writer.array(name("covariance"), &level.prior.covariance);
+        let whole = !level.covariances.is_empty();
+        if whole {
+            writer.array(name("covariances"), &level.covariances);
+        }
         let Features { width, basis, centre, scale, .. } = &level.features;
         let (tells, has_basis) = (!centre.is_empty(), !basis.is_empty());
         if tells {
@@ -73,7 +80,13 @@ fn write_posterior(writer: &mut ContainerWriter<'_>, prefix: &str, posterior: &P
         if has_basis {
             writer.array(name("basis"), &doubles(basis));
         }
-        levels.push(LevelAbout { features: *width, ridge: level.prior.ridge, tells, basis: has_basis });
+        levels.push(LevelAbout {
+            features: *width,
+            ridge: level.prior.ridge,
+            tells,
+            basis: has_basis,
+            whole,
+        });
     }
     writer.array(format!("{prefix}sums"), &posterior.sums);
     PosteriorAbout {
@@ -142,7 +155,11 @@ fn read_posterior(
         let coefficients = array("coefficients", k.checked_mul(features.count()))?;
         let prior = Prior::of(coefficients, array("covariance", Some(k * k))?, level.ridge);
         let prior = prior.ok_or_else(|| flaw(arrays))?;
-        levels.push(Level { rows, width: k, means, variances, counts, features, prior });
+        let covariances = match level.whole {
+            true => array("covariances", rows.checked_mul(Level::covariance_numbers(k)))?,
+            false => Vec::new(),
+        };
+        levels.push(Level { rows, width: k, means, variances, covariances, counts, features, prior });
     }
     Ok(Posterior {
         shape: about.shape.clone(),

@@ -188,7 +188,13 @@ impl Config {
         let most = self.rank.iter().copied().max().unwrap_or(1);
         let rank = if self.rank_auto { most.min(AUTO_RANK) } else { most };
         let dims: Vec<u64> = manifest.level_dims().iter().map(|&dim| dim.into()).collect();
-        crate::bayes::bytes(&dims, rank, threads.min(self.lanes) as u64, self.rank_auto)
+        crate::bayes::bytes(
+            &dims,
+            manifest.train.entries,
+            rank,
+            threads.min(self.lanes) as u64,
+            self.rank_auto,
+        )
     }
 
     /// What of the method does not go together.

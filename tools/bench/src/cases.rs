@@ -24,6 +24,8 @@ pub struct Case {
     pub asked: Option<(f64, f64)>,
     /// Takes minutes to make.
     pub large: bool,
+    /// Whether sweeps are timed as well.
+    pub sweeps: bool,
 }
 
 const RATINGS: &str = "--kind ratings --dims 71567,10681,731 --entries 10000000";
@@ -36,6 +38,7 @@ pub const CASES: [Case; 7] = [
         rank: 5,
         asked: Some((50.0, 45.0)),
         large: false,
+        sweeps: false,
     },
     Case {
         name: "uniform 3000^3 r10",
@@ -44,6 +47,7 @@ pub const CASES: [Case; 7] = [
         rank: 10,
         asked: Some((160.0, 90.0)),
         large: false,
+        sweeps: false,
     },
     Case {
         name: "ratings 71567x10681x731 r4",
@@ -52,6 +56,7 @@ pub const CASES: [Case; 7] = [
         rank: 4,
         asked: Some((130.0, 70.0)),
         large: false,
+        sweeps: true,
     },
     Case {
         name: "ratings 71567x10681x731 r10",
@@ -60,6 +65,7 @@ pub const CASES: [Case; 7] = [
         rank: 10,
         asked: Some((400.0, 350.0)),
         large: false,
+        sweeps: false,
     },
     Case {
         name: "ratings 6000x4000x200 r4",
@@ -68,6 +74,7 @@ pub const CASES: [Case; 7] = [
         rank: 4,
         asked: None,
         large: false,
+        sweeps: true,
     },
     Case {
         name: "order 4, 500^4 r5",
@@ -76,6 +83,7 @@ pub const CASES: [Case; 7] = [
         rank: 5,
         asked: None,
         large: false,
+        sweeps: false,
     },
     Case {
         name: "uniform 100000x50000x1000 r8",
@@ -84,6 +92,7 @@ pub const CASES: [Case; 7] = [
         rank: 8,
         asked: Some((200.0, 85.0)),
         large: true,
+        sweeps: false,
     },
 ];
 

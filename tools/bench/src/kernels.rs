@@ -1,5 +1,7 @@
 //! Time per entry of the gradient and the step pass against the naive twin, in one run.
 //!
+//! Also sweeps over rows of 16 and 32 numbers, per pass that they take.
+//!
 //! The passes are those of a run: blocks streamed from shards through the lanes, packed rows, private
 //! sums, reduction. The naive twin is plain loops over all r_1 r_2 r_3 terms, on one thread. Times are
 //! processor time (of all threads, divided by their number), the median of several passes: on an idle
@@ -9,6 +11,7 @@
 
 use crate::cases::{CASES, Case, Place, evict};
 use crate::limits::Limits;
+use crate::sweeps;
 use serde_json::{Value, json};
 use std::hint::black_box;
 use std::path::PathBuf;
@@ -81,6 +84,9 @@ fn run_in_pool(arguments: &Arguments) -> Result<(), String> {
     for case in CASES.iter().filter(|case| arguments.large || !case.large).filter(wanted) {
         let dataset = case.dataset(&arguments.place)?;
         lines.extend(measure(case, &dataset, &limits)?);
+        if case.sweeps {
+            lines.extend(sweeps::measure(case.name, &dataset)?);
+        }
         if case.large {
             lines.push(cold(case, &dataset)?);
         }
@@ -193,7 +199,7 @@ fn take_turns(
     Ok(Turns { naive, cpu, wall, ratio })
 }
 
-fn median(numbers: &mut [f64]) -> f64 {
+pub fn median(numbers: &mut [f64]) -> f64 {
     numbers.sort_by(f64::total_cmp);
     numbers[numbers.len() / 2]
 }

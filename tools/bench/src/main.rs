@@ -13,9 +13,11 @@ mod limits;
 mod measure;
 mod processes;
 mod ratings;
+mod readings;
 mod scaling;
 mod simulate;
 mod stochastic;
+mod sweeps;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -38,6 +40,7 @@ enum Command {
     Compare(compare::Arguments),
     Export(export::Arguments),
     Ratings(ratings::Arguments),
+    Readings(readings::Arguments),
     Stochastic(stochastic::Arguments),
     Hard(hard::Arguments),
     Processes(processes::Arguments),
@@ -56,6 +59,7 @@ fn main() -> ExitCode {
         Command::Compare(arguments) => compare::run(&arguments),
         Command::Export(arguments) => export::run(&arguments),
         Command::Ratings(arguments) => ratings::run(&arguments),
+        Command::Readings(arguments) => readings::run(&arguments),
         Command::Stochastic(arguments) => stochastic::run(&arguments),
         Command::Hard(arguments) => hard::run(&arguments),
         Command::Processes(arguments) => processes::run(&arguments),

@@ -1,0 +1,188 @@
+//! Entries of some slices, together: ordered by the rows whose sums they are added to, so that every such row is
+//! read and written once for all of them.
+
+use super::pass::sums_width;
+use crate::kernel::{Pick, Picked};
+use crate::rows::triangle_len;
+
+/// The memory of what slices give to their entries: what a processor's own cache holds. And the most entries. Both
+/// are constants of the results.
+const PANEL_BYTES: usize = 384 << 10;
+const MOST: usize = 1 << 15;
+/// What a batch takes in all.
+pub(super) const BATCH_BYTES: u64 = 3 << 20;
+/// Entries whose factors are in memory together.
+pub(super) const SCALED: usize = 16;
+
+/// Entries that wait to be added to the sums of rows of k numbers.
+pub(super) struct Batch {
+    pub(super) layout: Picked,
+    /// Per slice the products of its row, what the covariance with its bias takes away from the right side, and the
+    /// row itself.
+    pub(super) panel: Vec<f64>,
+    slices: usize,
+    picks: Vec<Pick>,
+    /// The indices of other levels, where they matter.
+    pub(super) at: Vec<u32>,
+    /// Row and number of every entry, and room to sort them.
+    keys: Vec<u64>,
+    room: Vec<u64>,
+    /// The entries in the order of rows.
+    pub(super) sorted: Vec<Pick>,
+}
+
+/// Where sums and rows of k numbers are.
+pub(super) fn layout(k: usize) -> Picked {
+    Picked { sums: sums_width(k), second: k.next_multiple_of(Picked::TILE), at: triangle_len(k) }
+}
+
+impl Batch {
+    pub(super) fn new(k: usize) -> Self {
+        let layout = layout(k);
+        let slices = (PANEL_BYTES / (8 * layout.width())).max(4);
+        Batch {
+            layout,
+            panel: vec![0.0; slices * layout.width()],
+            slices: 0,
+            picks: Vec::new(),
+            at: Vec::new(),
+            keys: Vec::new(),
+            room: Vec::new(),
+            sorted: Vec::new(),
+        }
+    }
+
+    /// Whether another slice has no room.
+    pub(super) fn is_full(&self) -> bool {
+        (self.slices + 1) * self.layout.width() > self.panel.len()
+    }
+
+    /// How many entries have room.
+    pub(super) fn room(&self) -> usize {
+        MOST - self.picks.len()
+    }
+
+    /// Room for another slice, and its number.
+    pub(super) fn slice(&mut self) -> (u32, &mut [f64]) {
+        let (number, width) = (self.slices, self.layout.width());
+        self.slices += 1;
+        (number as u32, &mut self.panel[number * width..][..width])
+    }
+
+    #[inline(always)]
+    pub(super) fn push(&mut self, pick: Pick) {
+        self.keys.push(u64::from(pick.to) << 32 | self.picks.len() as u64);
+        self.picks.push(pick);
+    }
+
+    /// Puts the entries in order, all of them below `rows`.
+    pub(super) fn sort(&mut self, rows: usize) {
+        let bits = usize::BITS - rows.leading_zeros();
+        let rounds = bits.div_ceil(11).max(1);
+        let digit = bits.div_ceil(rounds);
+        self.room.resize(self.keys.len(), 0);
+        let mut starts = vec![0u32; 1 << digit];
+        for round in 0..rounds {
+            let of = |key: u64| (key >> (32 + round * digit)) as usize & ((1 << digit) - 1);
+            starts.fill(0);
+            self.keys.iter().for_each(|&key| starts[of(key)] += 1);
+            let mut sum = 0;
+            starts.iter_mut().for_each(|count| sum += std::mem::replace(count, sum));
+            for &key in &self.keys {
+                let place = &mut starts[of(key)];
+                self.room[*place as usize] = key;
+                *place += 1;
+            }
+            std::mem::swap(&mut self.keys, &mut self.room);
+        }
+        self.sorted.clear();
+        self.sorted.extend(self.keys.iter().map(|&key| self.picks[key as u32 as usize]));
+    }
+
+    /// The numbers that entries had before, in their order.
+    pub(super) fn numbers(&self) -> impl Iterator<Item = usize> {
+        self.keys.iter().map(|&key| key as u32 as usize)
+    }
+
+    /// Forgets the entries; slices stay where `within` one that is not at its end.
+    pub(super) fn clear(&mut self, within: bool) {
+        self.picks.clear();
+        self.keys.clear();
+        self.at.clear();
+        if !within {
+            self.slices = 0;
+        }
+    }
+}
+
+/// g g^T + diag(s), packed, and g: what the products of a slice are multiplied by for one entry. Only columns of
+/// `varied` are other than 1 in g, and other than 0 in s: `to` has been filled with ones once, and what comes from
+/// those columns is written.
+#[inline(always)]
+pub(super) fn factors(varied: &[usize], g: &[f64], s: &[f64], to: &mut [f64]) {
+    let (mut start, mut rest) = (0, varied);
+    for (i, (&x, s)) in g.iter().zip(s).enumerate() {
+        let row = &mut to[start..][..=i];
+        if rest.first() == Some(&i) {
+            rest = &rest[1..];
+            row.iter_mut().zip(g).for_each(|(to, y)| *to = x * y);
+            row[i] += s;
+        } else {
+            for &j in &varied[..varied.len() - rest.len()] {
+                row[j] = g[j];
+            }
+        }
+        start += i + 1;
+    }
+    for &j in varied {
+        to[start + j] = g[j];
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_come_in_the_order_of_rows_and_of_their_own() {
+        for rows in [1, 2, 300, 2048, 5_000_000] {
+            let mut batch = Batch::new(3);
+            let mut state = 1u64;
+            let mut plain = Vec::new();
+            for n in 0..1000u32 {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                let to = ((state >> 33) % rows) as u32;
+                batch.push(Pick { to, from: n, weight: 1.0, value: 0.0 });
+                plain.push((to, n));
+            }
+            plain.sort_unstable();
+            batch.sort(rows as usize);
+            let numbers: Vec<usize> = batch.numbers().collect();
+            for (n, &(to, from)) in plain.iter().enumerate() {
+                assert_eq!((batch.sorted[n].to, batch.sorted[n].from), (to, from));
+                assert_eq!(numbers[n], from as usize);
+            }
+        }
+    }
+
+    #[test]
+    fn factors_are_packed_products() {
+        for k in [1, 3, 8, 9, 16, 21] {
+            let varied: Vec<usize> = (0..k).filter(|n| n % 3 != 1).collect();
+            let of = |n: usize, usual: f64, x: f64| if varied.contains(&n) { x } else { usual };
+            let g: Vec<f64> = (0..k).map(|n| of(n, 1.0, 2.0 + n as f64)).collect();
+            let s: Vec<f64> = (0..k).map(|n| of(n, 0.0, 0.5 * n as f64)).collect();
+            let mut to = vec![1.0; layout(k).sums];
+            // What another entry has left behind does not matter.
+            factors(&varied, &vec![7.0; k], &vec![9.0; k], &mut to);
+            factors(&varied, &g, &s, &mut to);
+            for i in 0..k {
+                for j in 0..=i {
+                    let spread = if i == j { s[i] } else { 0.0 };
+                    assert_eq!(to[triangle_len(i) + j], g[i] * g[j] + spread);
+                }
+                assert_eq!(to[triangle_len(k) + i], g[i]);
+            }
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! What the row of a level is multiplied by: looked up in a shape once per pass, and not for every entry.
+
+use super::row::dot;
+use super::shape::{EntryRows, EntryVariances, Segment, Shape};
+
+/// A value is the rest and <m, z>, m being the row of one level.
+pub(super) struct Design {
+    width: usize,
+    /// Components that the level has a part in.
+    own: Vec<Part>,
+    /// The others.
+    rest: Vec<Part>,
+    /// Level and column of the biases of other levels.
+    biases: Vec<(usize, usize)>,
+    /// One: what is multiplied by it is not copied by a call of a function, as long as a row itself.
+    one: f64,
+}
+
+/// Components of the same levels.
+struct Part {
+    /// The first column, in the level's own rows.
+    first: usize,
+    count: usize,
+    /// The other levels, and their first columns.
+    others: Vec<(usize, usize)>,
+    /// Whether the covariances of the one other level are whole, and taken care of elsewhere.
+    whole: bool,
+}
+
+impl Design {
+    /// For the rows of a level. Those of level `without` are left out of z, and columns that nothing is left of are not
+    /// written; levels of `whole` have covariances.
+    pub(super) fn new(shape: &Shape, level: usize, without: Option<usize>, whole: &[bool]) -> Self {
+        let part = |segment: &Segment, own: Option<usize>| {
+            let others: Vec<(usize, usize)> =
+                (segment.levels.iter().copied().zip(segment.first.iter().copied()))
+                    .filter(|(other, _)| *other != level && (own.is_none() || Some(*other) != without))
+                    .collect();
+            let whole = segment.levels.len() == 2 && matches!(others[..], [(other, _)] if whole[other]);
+            Part { first: own.map_or(0, |own| segment.first[own]), count: segment.count, others, whole }
+        };
+        let place = |segment: &Segment| segment.position(level).is_some();
+        let of = |segment: &Segment| part(segment, segment.position(level));
+        Design {
+            width: shape.widths[level],
+            own: (shape.segments.iter().filter(|segment| place(segment)).map(of))
+                .filter(|part| !part.others.is_empty())
+                .collect(),
+            rest: shape.segments.iter().filter(|segment| !place(segment)).map(of).collect(),
+            biases: (0..shape.order())
+                .filter(|&other| other != level)
+                .map(|other| (other, shape.widths[other] - 1))
+                .collect(),
+            one: 1.0,
+        }
+    }
+
+    /// z, the rows of the other levels given.
+    #[inline(always)]
+    pub(super) fn z(&self, rows: &EntryRows<'_>, z: &mut [f64]) {
+        z[self.width - 1] = 1.0;
+        for part in &self.own {
+            self.product(part, rows, &mut z[part.first..][..part.count]);
+        }
+    }
+
+    /// Of z what does not come from the rows of a level; zeros else.
+    #[inline(always)]
+    pub(super) fn z_beside(&self, level: usize, rows: &EntryRows<'_>, z: &mut [f64]) {
+        z.fill(0.0);
+        z[self.width - 1] = 1.0;
+        for part in self.own.iter().filter(|part| !part.has(level)) {
+            self.product(part, rows, &mut z[part.first..][..part.count]);
+        }
+    }
+
+    /// Whether there is any, beside the bias.
+    pub(super) fn has_beside(&self, level: usize) -> bool {
+        self.own.iter().any(|part| !part.has(level))
+    }
+
+    #[inline(always)]
+    fn product(&self, part: &Part, rows: &EntryRows<'_>, to: &mut [f64]) {
+        let mut fresh = true;
+        for &(level, first) in &part.others {
+            let from = &rows[level][first..][..to.len()];
+            if std::mem::take(&mut fresh) {
+                to.iter_mut().zip(from).for_each(|(to, x)| *to = self.one * x);
+            } else {
+                to.iter_mut().zip(from).for_each(|(to, x)| *to *= x);
+            }
+        }
+    }
+
+    /// The columns of z that the rows of other levels have to do with.
+    pub(super) fn varied(&self) -> Vec<usize> {
+        let mut columns: Vec<usize> =
+            self.own.iter().flat_map(|part| part.first..part.first + part.count).collect();
+        columns.sort_unstable();
+        columns
+    }
+
+    /// Adds the variance of every number of z, rows of other levels being independent, and so their columns; but
+    /// for those whose covariances are whole.
+    #[inline(always)]
+    pub(super) fn add_spread(
+        &self,
+        rows: &EntryRows<'_>,
+        variances: &EntryVariances<'_>,
+        weight: f64,
+        to: &mut [f64],
+    ) {
+        for part in self.own.iter().filter(|part| !part.whole) {
+            let to = &mut to[part.first..][..part.count];
+            // One other level, or two, as nearly always: lengths that the compiler knows to be equal.
+            let of = |(level, first): (usize, usize)| {
+                (&rows[level][first..][..to.len()], &variances[level][first..][..to.len()])
+            };
+            match part.others[..] {
+                [one] => {
+                    let (_, s) = of(one);
+                    to.iter_mut().zip(s).for_each(|(to, s)| *to += weight * f64::from(*s));
+                }
+                [one, two] => {
+                    let ((p, s), (q, t)) = (of(one), of(two));
+                    for (n, to) in to.iter_mut().enumerate() {
+                        let (p, q, s, t) = (p[n] * p[n], q[n] * q[n], f64::from(s[n]), f64::from(t[n]));
+                        *to += weight * ((p + s) * t + s * q);
+                    }
+                }
+                _ => {
+                    for (n, to) in to.iter_mut().enumerate() {
+                        *to += weight * part.variance(n, rows, variances);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The part of a value that does not depend on the level's row.
+    #[inline(always)]
+    pub(super) fn rest(&self, rows: &EntryRows<'_>) -> f64 {
+        let mut sum = 0.0;
+        for &(level, column) in &self.biases {
+            sum += rows[level][column];
+        }
+        for part in &self.rest {
+            if let [(a, p), (b, q)] = part.others[..] {
+                sum += dot(&rows[a][p..][..part.count], &rows[b][q..][..part.count]);
+                continue;
+            }
+            for n in 0..part.count {
+                let mut product = 1.0;
+                for &(level, first) in &part.others {
+                    product *= rows[level][first + n];
+                }
+                sum += product;
+            }
+        }
+        sum
+    }
+
+    /// The variance of that part, as if columns were independent.
+    #[inline(always)]
+    pub(super) fn rest_variance(&self, rows: &EntryRows<'_>, variances: &EntryVariances<'_>) -> f64 {
+        let mut sum = 0.0;
+        for &(level, column) in &self.biases {
+            sum += f64::from(variances[level][column]);
+        }
+        for part in &self.rest {
+            for n in 0..part.count {
+                sum += part.variance(n, rows, variances);
+            }
+        }
+        sum
+    }
+}
+
+impl Part {
+    fn has(&self, level: usize) -> bool {
+        self.others.iter().any(|other| other.0 == level)
+    }
+
+    /// The variance of a product of independent numbers.
+    #[inline(always)]
+    fn variance(&self, n: usize, rows: &EntryRows<'_>, variances: &EntryVariances<'_>) -> f64 {
+        let (mut square, mut second) = (1.0, 1.0);
+        for &(level, first) in &self.others {
+            let m = rows[level][first + n];
+            square *= m * m;
+            second *= m * m + f64::from(variances[level][first + n]);
+        }
+        second - square
+    }
+}
