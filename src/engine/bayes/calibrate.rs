@@ -33,7 +33,7 @@ impl Fit {
     /// Lets validation entries, or a share of them, say what the noise of entries is that were not fitted to.
     pub fn calibrate(&self, validation: &Stream, uncertainty: &mut Uncertainty) -> Result<()> {
         let (posterior, terms) = (&self.posterior, &self.terms);
-        let (order, stride) = (posterior.levels.len(), validation.entries().div_ceil(MOST).max(1));
+        let stride = validation.entries().div_ceil(MOST).max(1);
         let (unit, ends) = (terms.spread * terms.spread, self.model_ends());
         let lanes = own_lanes(validation, |lane| {
             // Entries per bin, all, and the sum of their variances.
@@ -54,8 +54,7 @@ impl Fit {
                         variances[number] = level.variance(index as usize);
                     }
                     let mean = terms.mean + terms.spread * posterior.shape.value(&rows);
-                    // No level is left out.
-                    let unsure = posterior.shape.rest_variance(order, &rows, &variances);
+                    let unsure = posterior.shape.value_variance(&rows, &variances);
                     let variance = unit * (unsure + posterior.noise);
                     let predictive = Predictive::new(mean, variance, terms.range, ends, Tails::Normal);
                     let cell = predictive.below(value);

@@ -97,6 +97,24 @@ impl Shape {
         biases + self.segments.iter().map(|segment| segment_value(segment, rows)).sum::<f64>()
     }
 
+    /// The variance of f, as if rows and their columns were independent.
+    pub(super) fn value_variance(&self, rows: &EntryRows<'_>, variances: &EntryVariances<'_>) -> f64 {
+        let of = |level: usize, column: usize| f64::from(variances[level][column]);
+        let mut sum: f64 = (0..self.order()).map(|level| of(level, self.widths[level] - 1)).sum();
+        for segment in &self.segments {
+            for n in 0..segment.count {
+                let (mut square, mut second) = (1.0, 1.0);
+                for (&level, first) in segment.levels.iter().zip(&segment.first) {
+                    let m = rows[level][first + n];
+                    square *= m * m;
+                    second *= m * m + of(level, first + n);
+                }
+                sum += second - square;
+            }
+        }
+        sum
+    }
+
     /// Whether the row of `target` is multiplied by that of level 0 alone, and all of level 0's but its bias
     /// goes into that: what an entry adds to the target's sums is the same for all entries of a slice then.
     pub(super) fn is_simple(&self, target: usize) -> bool {
