@@ -173,6 +173,11 @@ impl ConvertArguments {
         self.validation.iter().chain(&self.test)
     }
 
+    /// Whether a split was asked for.
+    pub(super) fn has_split(&self) -> bool {
+        self.split.is_some()
+    }
+
     /// Takes the columns of the modes that a program has handed over.
     pub(super) fn set_modes(&mut self, context: &Context) {
         self.modes = context.modes.clone().or(self.modes.take());
@@ -210,6 +215,7 @@ impl ConvertArguments {
             strict: matches!(self.empty, EmptyArgument::Error),
             conditions: self.conditions.into_iter().flatten().collect(),
             wide: self.wide.then_some(WideRequest { ids: self.id_columns, mode: self.column_mode }),
+            plain_times: false,
         };
         let header = if self.header { Some(true) } else { self.no_header.then_some(false) };
         let format = self.format.map(|format| match format {

@@ -37,6 +37,7 @@
 //! | [`checkpoint`] | how does a run survive? |
 //! | [`run`] | what is in a run's directory? Joins solver, objective, checkpoint and log |
 //! | [`answer`] | what does the completed tensor say? |
+//! | [`fill`] | what does a table look like without its holes? |
 //! | [`report`] | what does a run look like? |
 
 pub mod answer;
@@ -47,6 +48,7 @@ pub mod control;
 pub mod convert;
 pub mod distribute;
 pub mod error;
+pub mod fill;
 pub mod ingest;
 pub mod manifold;
 pub mod message;

@@ -6,6 +6,7 @@ mod batches;
 mod common;
 mod complete;
 mod crash;
+mod fill;
 mod interrupted;
 mod kill;
 mod layers;

@@ -60,6 +60,8 @@ pub struct ColumnRequest {
     pub conditions: Vec<Condition>,
     /// Whether columns are ids of a mode.
     pub wide: Option<WideRequest>,
+    /// Whether a column of times that nobody names a bin for has each time as an id of its own.
+    pub plain_times: bool,
 }
 
 impl ColumnRequest {
@@ -344,7 +346,9 @@ impl Columns {
                 (None, None) if self.tns => {
                     ModeRole::Indices { base: i64::from(!request.zero_based), dim: None }
                 }
-                (None, None) if guess_modes && self.looks_like_time(column) => ModeRole::Bins(WEEK),
+                (None, None) if guess_modes && !request.plain_times && self.looks_like_time(column) => {
+                    ModeRole::Bins(WEEK)
+                }
                 (None, None) => ModeRole::Ids,
             }
         };

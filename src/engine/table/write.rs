@@ -1,16 +1,16 @@
 //! Writes a table in batches: CSV, TSV or Parquet by the ending of the name, CSV to standard output.
 
 use super::cells::Cells;
+use super::sink::Sink;
 use crate::error::{Error, IoContext, Result};
 use crate::message::printable;
 use crate::storage::{AtomicFile, Disk, Output as Place};
 use arrow_array::{Array, RecordBatch};
 use arrow_schema::{DataType, SchemaRef};
-use flate2::write::GzEncoder;
 use parquet::arrow::ArrowWriter;
 use parquet::basic::Compression;
 use parquet::file::properties::WriterProperties;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -42,33 +42,6 @@ impl Kind {
 /// Rows per group of a Parquet file: what the writer holds before it writes.
 const GROUP_ROWS: usize = 1 << 17;
 
-enum Sink<'d> {
-    Plain(AtomicFile<'d>),
-    Gzip(Box<GzEncoder<AtomicFile<'d>>>),
-    Zstd(Box<zstd::stream::write::Encoder<'static, AtomicFile<'d>>>),
-    Stdout(io::BufWriter<io::Stdout>),
-}
-
-impl Write for Sink<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self {
-            Sink::Plain(file) => file.write(bytes),
-            Sink::Gzip(file) => file.write(bytes),
-            Sink::Zstd(file) => file.write(bytes),
-            Sink::Stdout(out) => out.write(bytes),
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        match self {
-            Sink::Plain(file) => file.flush(),
-            Sink::Gzip(file) => file.flush(),
-            Sink::Zstd(file) => file.flush(),
-            Sink::Stdout(out) => out.flush(),
-        }
-    }
-}
-
 enum Output<'d> {
     Text(Box<csv::Writer<Sink<'d>>>),
     Parquet(Box<ArrowWriter<Sink<'d>>>),
@@ -95,17 +68,9 @@ impl<'d> TableWriter<'d> {
         let path = place.path.as_path();
         let kind = Kind::of(path)?;
         let file = AtomicFile::output(disk, place)?;
-        let ending = path.extension().map(|ending| ending.to_string_lossy().to_lowercase());
         match kind {
             Kind::Text(delimiter) => {
-                let sink = match ending.as_deref() {
-                    Some("gz") => Sink::Gzip(Box::new(GzEncoder::new(file, flate2::Compression::fast()))),
-                    Some("zst") => Sink::Zstd(Box::new(
-                        zstd::stream::write::Encoder::new(file, 3).context("write", path)?,
-                    )),
-                    _ => Sink::Plain(file),
-                };
-                Self::text(sink, delimiter, path.into(), schema, false)
+                Self::text(Sink::packed(file, path)?, delimiter, path.into(), schema, false)
             }
             Kind::Parquet => {
                 let level = parquet::basic::ZstdLevel::default();
@@ -223,15 +188,7 @@ impl<'d> TableWriter<'d> {
                 }
             },
         };
-        match sink {
-            Sink::Plain(file) => file.commit()?,
-            Sink::Gzip(file) => file.finish().context("write", &path)?.commit()?,
-            Sink::Zstd(file) => file.finish().context("write", &path)?.commit()?,
-            Sink::Stdout(mut out) => match out.flush() {
-                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
-                other => other.context("write", &path)?,
-            },
-        }
+        sink.finish(&path)?;
         Ok(rows)
     }
 }

@@ -4,6 +4,7 @@ mod cases;
 mod compare;
 mod convert;
 mod export;
+mod fill;
 mod hard;
 mod instances;
 mod iterations;
@@ -35,6 +36,7 @@ enum Command {
     Scaling(scaling::Arguments),
     Compare(compare::Arguments),
     Export(export::Arguments),
+    Fill(fill::Arguments),
     Ratings(ratings::Arguments),
     Stochastic(stochastic::Arguments),
     Hard(hard::Arguments),
@@ -52,6 +54,7 @@ fn main() -> ExitCode {
         Command::Scaling(arguments) => scaling::run(&arguments),
         Command::Compare(arguments) => compare::run(&arguments),
         Command::Export(arguments) => export::run(&arguments),
+        Command::Fill(arguments) => fill::run(&arguments),
         Command::Ratings(arguments) => ratings::run(&arguments),
         Command::Stochastic(arguments) => stochastic::run(&arguments),
         Command::Hard(arguments) => hard::run(&arguments),
