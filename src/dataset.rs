@@ -90,6 +90,16 @@ impl ConvertOptions {
         self
     }
 
+    /// Draws so many cells that have no entry, per entry, as zeros; a table without a value has 1 in every row.
+    pub fn absent(mut self, per_entry: f64) -> Self {
+        if per_entry.is_finite() && per_entry > 0.0 {
+            (self.options.absent, self.options.read.columns.ones) = (per_entry, true);
+        } else {
+            self.wrong = self.wrong.or(Some(format!("`absent` {per_entry} is no number above 0")));
+        }
+        self
+    }
+
     /// Cuts a mode into bins: `7d` or `12h` of times, `10` of numbers.
     pub fn bin(mut self, mode: impl Into<String>, width: &str) -> Self {
         match Binning::parse(width) {

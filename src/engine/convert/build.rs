@@ -1,5 +1,6 @@
 //! Spooled rows to a dataset: final indices, sort, duplicates, shards, manifest.
 
+use super::absent::Absent;
 use super::gather::{Gather, WRITING};
 use super::merge::{Job, Layout, Merged};
 use super::options::{ConvertOptions, Converted, SplitRule};
@@ -79,6 +80,7 @@ pub(super) fn build(
             )
         }
     };
+    let absent = Absent::new(options.absent, &level_dims, pairs.entries().round(), &splitter, options.seed)?;
     let rows = spool.len();
     let packing = Packing::new(&level_dims, 2);
     let layout = Layout {
@@ -100,6 +102,7 @@ pub(super) fn build(
     let sorting = budget.reserve(budget.free() * 9 / 10, "sorting")?;
     let job = Job {
         layout,
+        absent,
         options,
         names: &names,
         level_dims: &level_dims,
@@ -173,6 +176,7 @@ pub(super) fn build(
         duplicates_rule: options.duplicates.name().into(),
         split_rule,
         values: written.values,
+        absent: (merged.absent > 0).then_some(merged.absent),
         weights,
         part: None,
         train: next(),
@@ -185,6 +189,9 @@ pub(super) fn build(
     manifest.write(disk, staging.path())?;
     let mut notes = notes(&manifest, &merged, bad, first_bad, tagged);
     notes.extend(times_note);
+    if merged.absent > 0 {
+        notes.push(format!("{} absent cells are drawn as zeros (`absent`)", units::count(merged.absent)));
+    }
     if left_out > 0 {
         notes.push(format!("`where` leaves out {} rows", units::count(left_out)));
     }
@@ -193,7 +200,8 @@ pub(super) fn build(
         notes.push(format!("{} {rows} have no value: these entries are missing", units::count(empty)));
     }
     staging.commit()?;
-    Ok(Converted { manifest, rows, bad_rows: bad, empty, left_out, overlap: merged.overlap, notes })
+    let (absent, overlap) = (merged.absent, merged.overlap);
+    Ok(Converted { manifest, rows, bad_rows: bad, empty, left_out, absent, overlap, notes })
 }
 
 fn notes(

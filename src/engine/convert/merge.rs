@@ -1,5 +1,6 @@
 //! Spooled rows to shards: sorted by their entry, joined where several rows have the same, written.
 
+use super::absent::Absent;
 use super::options::{ConvertOptions, Duplicates};
 use super::resolve::{ModeIndex, Resolved, f64_of};
 use super::split::Splitter;
@@ -12,6 +13,8 @@ use crate::storage::Staging;
 use bytemuck::Pod;
 use std::path::Path;
 
+/// The tag of a cell that was drawn: it comes behind all entries of the same cell.
+const DRAWN: u64 = 3;
 /// Entries that go to the writing thread at a time.
 const BATCH: usize = 1 << 14;
 
@@ -69,11 +72,13 @@ impl Layout<'_> {
 pub(super) struct Merged {
     pub(super) duplicates: u64,
     pub(super) overlap: u64,
+    pub(super) absent: u64,
 }
 
 /// Everything about the way from spooled rows to shards.
 pub(super) struct Job<'a> {
     pub(super) layout: Layout<'a>,
+    pub(super) absent: Option<Absent>,
     pub(super) options: &'a ConvertOptions,
     pub(super) names: &'a [String],
     pub(super) level_dims: &'a [u32],
@@ -114,13 +119,25 @@ impl Job<'_> {
             Ok(())
         })?;
         drop(spool);
+        let draws = self.absent.map_or(0, |absent| absent.draws);
+        if let Some(absent) = &self.absent {
+            let mut indices = vec![0; self.level_dims.len()];
+            let value = P::new(0.0, self.layout.weighted.then_some(1.0));
+            for number in 0..draws {
+                if number.is_multiple_of(1 << 16) {
+                    self.control.check()?;
+                }
+                absent.draw(number, self.level_dims, &mut indices);
+                sorter.push(Record { key: packing.pack(&indices, DRAWN), value })?;
+            }
+        }
         self.control.progress().stage("write", Unit::Rows, self.rows);
         let disk = self.staging.disk();
         let mut writer = DatasetWriter::create(
             disk,
             self.staging.path(),
             self.level_dims,
-            self.rows,
+            self.rows + draws,
             self.layout.weighted,
         )?;
         let (give, take) = crossbeam_channel::bounded::<Vec<Record<W, P>>>(4);
@@ -206,6 +223,9 @@ impl<'a, const W: usize, P: Payload> Merger<'a, W, P> {
 
     #[inline]
     fn take(&mut self, record: &Record<W, P>) -> Result<()> {
+        if record.key[W - 1] & 3 == DRAWN {
+            return self.take_drawn(*record);
+        }
         if let Some(current) = &mut self.current {
             // The tag lies in the last two bits.
             let same_cell = current.key[..W - 1] == record.key[..W - 1]
@@ -240,6 +260,26 @@ impl<'a, const W: usize, P: Payload> Merger<'a, W, P> {
         self.weight = record.value.weight().unwrap_or(0.0);
         self.weighted_sum = self.weight * self.sum;
         self.count = 1;
+        Ok(())
+    }
+
+    /// Takes a cell that was drawn, unless it is there already.
+    fn take_drawn(&mut self, mut record: Record<W, P>) -> Result<()> {
+        let same = |current: &Record<W, P>| {
+            current.key[..W - 1] == record.key[..W - 1] && current.key[W - 1] >> 2 == record.key[W - 1] >> 2
+        };
+        let Some(absent) = self.job.absent.filter(|_| !self.current.as_ref().is_some_and(same)) else {
+            return Ok(());
+        };
+        self.end_entry()?;
+        let mut indices = [0; MAX_ORDER];
+        let order = self.job.level_dims.len();
+        self.job.layout.packing.unpack(&record.key, &mut indices[..order]);
+        record.key[W - 1] = record.key[W - 1] & !3 | absent.split(&indices[..order]) as u64;
+        self.merged.absent += 1;
+        (self.sum, self.weight, self.weighted_sum) = (0.0, record.value.weight().unwrap_or(0.0), 0.0);
+        self.count = 1;
+        self.current = Some(record);
         Ok(())
     }
 

@@ -8,6 +8,7 @@
 //! duplicates meet in the merge, and what comes out is written block by block. So the same rows in
 //! any order give the same bytes.
 
+mod absent;
 mod build;
 mod gather;
 mod generations;

@@ -166,6 +166,11 @@ fn check(options: &FillOptions, control: &Control) -> Result<(PathBuf, Output)> 
     if is_stdin(table) {
         return Err(Error::request("the table is read twice: give a file, not standard input"));
     }
+    if options.convert.absent != 0.0 {
+        return Err(Error::request(
+            "`absent` does not go with a table that is filled: what is missing is no zero",
+        ));
+    }
     if !options.convert.validation.is_empty() || !options.convert.test.is_empty() {
         return Err(Error::request("`validation` and `test` do not go with a table that is filled"));
     }

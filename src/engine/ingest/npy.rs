@@ -217,6 +217,7 @@ impl NpyHeader {
         Ok(FilePlan {
             modes: modes.collect(),
             value: order,
+            ones: false,
             value_name: value,
             weight: None,
             time: None,
