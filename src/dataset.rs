@@ -34,6 +34,7 @@ pub use tenfill_engine::shard::Split;
 #[derive(Debug, Clone)]
 pub struct ConvertOptions {
     options: convert::ConvertOptions,
+    has_split: bool,
     wrong: Option<String>,
 }
 
@@ -41,7 +42,8 @@ impl ConvertOptions {
     /// These files, with the defaults of the command line.
     pub fn new<P: AsRef<Path>>(inputs: impl IntoIterator<Item = P>) -> Self {
         let inputs = inputs.into_iter().map(|path| path.as_ref().to_path_buf()).collect();
-        ConvertOptions { options: convert::ConvertOptions::new(inputs, PathBuf::new()), wrong: None }
+        let options = convert::ConvertOptions::new(inputs, PathBuf::new());
+        ConvertOptions { options, has_split: false, wrong: None }
     }
 
     /// The columns of ids, by header name or number from 1.
@@ -88,6 +90,16 @@ impl ConvertOptions {
         self
     }
 
+    /// Draws so many cells that have no entry, per entry, as zeros; a table without a value has 1 in every row.
+    pub fn absent(mut self, per_entry: f64) -> Self {
+        if per_entry.is_finite() && per_entry > 0.0 {
+            (self.options.absent, self.options.read.columns.ones) = (per_entry, true);
+        } else {
+            self.wrong = self.wrong.or(Some(format!("`absent` {per_entry} is no number above 0")));
+        }
+        self
+    }
+
     /// Cuts a mode into bins: `7d` or `12h` of times, `10` of numbers.
     pub fn bin(mut self, mode: impl Into<String>, width: &str) -> Self {
         match Binning::parse(width) {
@@ -99,6 +111,7 @@ impl ConvertOptions {
 
     /// Shares of train, validation and test (`80/10/10`), `time`, or `none`.
     pub fn split(mut self, rule: &str) -> Self {
+        self.has_split = true;
         match SplitRule::parse(rule) {
             Ok(rule) => self.options.split = rule,
             Err(what) => self.wrong = self.wrong.or(Some(what)),
@@ -151,6 +164,18 @@ impl ConvertOptions {
     pub fn force(mut self, force: bool) -> Self {
         self.options.force = force;
         self
+    }
+
+    /// The same for a table that is filled: as little is held out as tells the error.
+    pub(crate) fn for_fill(&self) -> Result<convert::ConvertOptions> {
+        if let Some(what) = &self.wrong {
+            return Err(Error::request(what.clone()));
+        }
+        let mut options = self.options.clone();
+        if !self.has_split {
+            options.split = tenfill_engine::fill::SPLIT;
+        }
+        Ok(options)
     }
 
     /// Writes the dataset, whole or not at all, and opens it.

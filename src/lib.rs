@@ -28,6 +28,7 @@
 //! | tables to a dataset | [`ConvertOptions`], [`Dataset`], [`Split`] |
 //! | a dataset to a model, watched and stopped | [`Completion`], [`LogLine`], [`Outcome`] |
 //! | a run, gone on with and asked | [`Run`], [`Model`], [`Prediction`], [`Recommendation`], [`Evaluation`] |
+//! | a table back without its holes | [`Fill`], [`Filled`], [`HeldOut`] |
 //! | the method on data of one's own | [`manifold`] |
 //!
 //! Everything else is in the crate `tenfill-engine`, whose interface may change from version to version.
@@ -37,12 +38,14 @@
 pub mod cli;
 mod completion;
 mod dataset;
+mod fill;
 pub mod manifold;
 mod model;
 mod run;
 
 pub use completion::{Algorithm, Completion, LogLine, Metric};
 pub use dataset::{ConvertOptions, Dataset, Split, parse_size};
+pub use fill::{Fill, Filled, HeldOut};
 pub use model::{Model, Prediction, Recommendation};
 pub use run::{Evaluation, Format, Outcome, Run, StoppedBy};
 pub use tenfill_engine::{Error, Result};

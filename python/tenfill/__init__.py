@@ -11,6 +11,7 @@
 
 from ._dataset import Dataset
 from ._errors import Error, FormatError, InputError, InternalError, MemoryRefused, UsageError
+from ._fill import Filled, fill
 from ._model import Model, Prediction, load
 from ._native import __version__
 from ._run import Evaluation, LogLine, Run, complete, resume
@@ -20,6 +21,7 @@ __all__ = [
     "Dataset",
     "Error",
     "Evaluation",
+    "Filled",
     "FormatError",
     "InputError",
     "InternalError",
@@ -33,6 +35,7 @@ __all__ = [
     "UsageError",
     "__version__",
     "complete",
+    "fill",
     "load",
     "resume",
 ]

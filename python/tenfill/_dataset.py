@@ -54,6 +54,7 @@ class Dataset:
         wide: bool = False,
         id_columns: Sequence[str] | None = None,
         column_mode: str | None = None,
+        absent: float | None = None,
         bins: Mapping[str, str | float] | None = None,
         split: str | None = None,
         time_column: str | None = None,
@@ -81,6 +82,7 @@ class Dataset:
         options = {
             "output": path, "value": value, "weights": weights, "bins": bins, "split": split,
             "empty": empty, "where": where, "wide": wide, "id_columns": id_columns, "column_mode": column_mode,
+            "absent": absent,
             "time_column": time_column, "validation": files.get("validation"), "test": files.get("test"),
             "duplicates": duplicates, "delimiter": delimiter, "header": header, "format": format,
             "dims": None if dims is None else [int(dim) for dim in dims], "zero_based": zero_based,

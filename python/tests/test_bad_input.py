@@ -24,7 +24,7 @@ GOOD = {"a": [1, 2, 3], "b": [1, 1, 2], "v": [1.0, 2.0, 3.0]}
 @pytest.mark.parametrize(
     ("source", "what", "line"),
     [
-        (GOOD | {"v": [1.0, float("nan"), 3.0]}, "v is NaN", 2),
+        (GOOD | {"v": [1.0, float("inf"), 3.0]}, "v is inf", 2),
         (GOOD | {"a": [1.0, 2.0, float("nan")]}, "a is NaN", 3),
         (GOOD | {"v": ["one", "2", "3"]}, "which is no number", 1),
         (GOOD | {"a": ["x", None, "z"]}, "a is null", 2),
@@ -44,6 +44,17 @@ def test_rows_that_cannot_be_used(source, what, line):
     if source and all(len(column) for column in source.values()) and "objects" not in what:
         with pytest.raises(tf.InputError):
             write(pandas.DataFrame(source))
+
+
+def test_what_has_no_value_is_left_out_or_refused():
+    holes = GOOD | {"v": [1.0, float("nan"), 3.0]}
+    assert write(holes, split="none").nnz == 2
+    with pytest.raises(tf.InputError, match="v is NaN") as caught:
+        write(holes, empty="error", force=True)
+    assert caught.value.line == 2
+    assert write(GOOD, where=["v > 1", "a != 3"], split="none", force=True).nnz == 1
+    with pytest.raises(tf.UsageError, match="is no condition"):
+        write(GOOD, where="v")
 
 
 def test_the_sentence_is_that_of_the_command():

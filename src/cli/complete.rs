@@ -114,9 +114,16 @@ impl LimitArguments {
 
 /// Ranks as they are given.
 #[derive(Clone)]
-enum RankArgument {
+pub(super) enum RankArgument {
     Auto,
     Given(Ranks),
+}
+
+impl RankArgument {
+    /// None where validation finds them.
+    pub(super) fn given(&self) -> Option<&[usize]> {
+        if let RankArgument::Given(ranks) = self { Some(ranks) } else { None }
+    }
 }
 
 /// A number of lanes, at least one.
@@ -125,7 +132,7 @@ pub(super) fn parse_lanes(text: &str) -> Result<usize, String> {
     lanes.ok_or_else(|| format!("'{text}' is no number from 1 to 65536"))
 }
 
-fn parse_ranks(text: &str) -> Result<RankArgument, String> {
+pub(super) fn parse_ranks(text: &str) -> Result<RankArgument, String> {
     if text == "auto" { Ok(RankArgument::Auto) } else { parse_list::<usize>(text).map(RankArgument::Given) }
 }
 

@@ -30,6 +30,7 @@ Examples:
   zcat huge.csv.gz | tenfill convert - -o huge.tenfill --modes user,item --value stars
   tenfill convert books.csv -o books.tenfill --modes user,isbn --value rating --where 'rating > 0'
   tenfill convert hours-by-station.csv -o air.tenfill --wide --column-mode station
+  tenfill convert clicks.csv -o clicks.tenfill --modes user,page --absent 1.0
   tenfill convert train.csv --validation val.csv --test test.csv -o mine.tenfill
   tenfill convert readings.csv -o sensors.tenfill --modes sensor,hour --value reading --weights precision")]
 pub(super) struct Arguments {
@@ -86,6 +87,10 @@ pub(super) struct ConvertArguments {
     /// What the mode of a wide table's columns is called [default: column]
     #[arg(long, value_name = "NAME", requires = "wide", help_heading = "Input")]
     column_mode: Option<String>,
+    /// Draw so many cells that have no entry, per entry, as zeros: for counts, clicks and triples, where what is
+    /// absent did not happen. A table without a value has 1 in every row then
+    #[arg(long, value_name = "PER ENTRY", value_parser = parse_absent, help_heading = "Input")]
+    absent: Option<f64>,
     /// Cut a mode into bins: timestamp=7d (dates, 20210115, or epochs in s, ms, us or ns), age=10
     /// (numbers)
     #[arg(long, value_name = "MODE=WIDTH", value_parser = parse_bin, help_heading = "Input")]
@@ -179,10 +184,20 @@ fn parse_bin(text: &str) -> Result<(String, Binning), String> {
     Ok((mode.to_string(), Binning::parse(width)?))
 }
 
+fn parse_absent(text: &str) -> Result<f64, String> {
+    let number = text.parse::<f64>().ok().filter(|number| number.is_finite() && *number > 0.0);
+    number.ok_or_else(|| format!("'{text}' is no number above 0"))
+}
+
 impl ConvertArguments {
     /// Files of entries beside the input.
     pub(super) fn given(&self) -> impl Iterator<Item = &PathBuf> {
         self.validation.iter().chain(&self.test)
+    }
+
+    /// Whether a split was asked for.
+    pub(super) fn has_split(&self) -> bool {
+        self.split.is_some()
     }
 
     /// Takes the columns of the modes that a program has handed over.
@@ -227,6 +242,8 @@ impl ConvertArguments {
             strict: matches!(self.empty, EmptyArgument::Error),
             conditions: self.conditions.into_iter().flatten().collect(),
             wide: self.wide.then_some(WideRequest { ids: self.id_columns, mode: self.column_mode }),
+            ones: self.absent.is_some(),
+            plain_times: false,
         };
         let header = if self.header { Some(true) } else { self.no_header.then_some(false) };
         let format = self.format.map(|format| match format {
@@ -249,6 +266,7 @@ impl ConvertArguments {
             split,
             seed,
             duplicates,
+            absent: self.absent.unwrap_or(0.0),
             memory: memory.unwrap_or_else(Budget::default_bytes),
             temp_dir: self.temp_dir,
             skip_bad: self.skip_bad,
@@ -311,6 +329,7 @@ pub(super) fn told(
         ("bad_rows", json!(converted.bad_rows)),
         ("empty", json!(converted.empty)),
         ("left_out", json!(converted.left_out)),
+        ("absent", json!(converted.absent)),
         ("overlap", json!(converted.overlap)),
         ("notes", json!(converted.notes)),
         ("seconds", json!(seconds)),

@@ -8,6 +8,7 @@ mod distribute;
 mod entries;
 mod evaluate;
 mod export;
+mod fill;
 mod flags;
 mod fold_in;
 mod given;
@@ -47,6 +48,7 @@ use tenfill_engine::usage::{ignores_hangup, most_threads};
 #[command(after_help = "\
 Examples:
   tenfill complete ratings.csv --rank 4,4,4 -o run     complete a ratings file
+  tenfill fill readings.csv -o filled.csv              give a table back without its holes
   tenfill convert ratings.csv.gz -o ratings.tenfill    turn it into shards first
   tenfill inspect ratings.tenfill                      see what is in there
   tenfill COMMAND --help                               options and examples of a command")]
@@ -78,6 +80,7 @@ enum Command {
     Predict(predict::Arguments),
     Recommend(recommend::Arguments),
     FoldIn(fold_in::Arguments),
+    Fill(Box<fill::Arguments>),
     Export(export::Arguments),
     Report(report::Arguments),
     Convert(convert::Arguments),
@@ -306,6 +309,7 @@ fn run(command: Command, context: &Context) -> Result<ExitCode> {
         Command::Predict(arguments) => predict::run(arguments, context),
         Command::Recommend(arguments) => recommend::run(arguments, context),
         Command::FoldIn(arguments) => fold_in::run(arguments, context),
+        Command::Fill(arguments) => fill::run(*arguments, context),
         Command::Export(arguments) => export::run(&arguments, context),
         Command::Report(arguments) => report::run(&arguments, context),
         Command::Man(arguments) => man::run(&arguments, context),

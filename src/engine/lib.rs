@@ -39,6 +39,7 @@
 //! | [`checkpoint`] | how does a run survive? |
 //! | [`run`] | what is in a run's directory? Joins solver, objective, checkpoint and log |
 //! | [`answer`] | what does the completed tensor say? |
+//! | [`fill`] | what does a table look like without its holes? |
 //! | [`report`] | what does a run look like? |
 
 pub mod answer;
@@ -50,6 +51,7 @@ pub mod convert;
 pub mod distribute;
 pub mod error;
 pub mod fetch;
+pub mod fill;
 pub mod ingest;
 pub mod manifold;
 pub mod message;

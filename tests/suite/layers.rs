@@ -22,7 +22,7 @@ const LAYERS: &[&[&str]] = &[
     &["checkpoint"],
     &["run"],
     &["answer"],
-    &["report"],
+    &["fill", "report"],
 ];
 
 fn files(folder: &Path, found: &mut Vec<PathBuf>) {

@@ -1,12 +1,14 @@
 //! All tests of the program from outside and of the engine's parts together, in one program: linking
 //! is what costs. `cargo test --release --test suite NAME::` runs one module.
 
+mod absent;
 mod append;
 mod bad_input;
 mod batches;
 mod common;
 mod complete;
 mod crash;
+mod fill;
 mod interrupted;
 mod kill;
 mod layers;

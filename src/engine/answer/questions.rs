@@ -85,7 +85,10 @@ fn seen(ids: &[ModeIds], asked: &Questions<'_>) -> Result<Vec<Vec<u32>>> {
     for dataset in asked.datasets {
         for &split in &asked.splits {
             let mut key = Vec::new();
-            dataset.for_each(split, |at, _| {
+            dataset.for_each(split, |at, value| {
+                if !dataset.manifest().is_observed(value) {
+                    return;
+                }
                 for (modes, questions) in &wanted {
                     key.clear();
                     key.extend(modes.iter().map(|&mode| at[mode]));

@@ -71,7 +71,9 @@ impl Observed<'_> {
         for dataset in self.datasets {
             for &split in &self.splits {
                 dataset.for_each_within(split, self.each.map(|mode| (mode, ids.clone())), |at, value| {
-                    if self.given.iter().all(|&(mode, index)| at[mode] == index) {
+                    if dataset.manifest().is_observed(value)
+                        && self.given.iter().all(|&(mode, index)| at[mode] == index)
+                    {
                         each(self.each.map_or(0, |mode| at[mode]), at[self.ranked], value);
                     }
                 })?;

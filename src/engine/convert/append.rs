@@ -69,6 +69,12 @@ pub fn append_on(
         let what = "this is a part of a dataset: append to the whole, and distribute it again";
         return Err(Error::input(dataset.directory(), what));
     }
+    if options.rows.absent != 0.0 || manifest.absent.is_some() {
+        // A new entry may fall on a cell that was drawn as a zero, which is none then.
+        let what =
+            "cells that were drawn (`absent`) cannot be told from entries later: convert all rows together";
+        return Err(Error::input(dataset.directory(), what));
+    }
     let mut rows = options.rows.clone();
     let by = manifest.split_by.clone().unwrap_or_else(|| SplitBy::of_rule(&manifest.split_rule));
     let files = !rows.validation.is_empty() || !rows.test.is_empty();

@@ -1,5 +1,6 @@
 //! Spooled rows to a dataset: final indices, sort, duplicates, shards, manifest.
 
+use super::absent::Absent;
 use super::before;
 use super::gather::{Gather, WRITING};
 use super::merge::{Job, Layout, Merged};
@@ -102,6 +103,7 @@ pub(super) fn build(
     let same_splits = same_splits
         && matches!(split_by, SplitBy::Hash { .. })
         && onto.is_some_and(|dataset| !dataset.manifest().split_rule.contains("; appended"));
+    let absent = Absent::new(options.absent, &level_dims, pairs.entries().round(), &splitter, options.seed)?;
     let rows = spool.len();
     let packing = Packing::new(&level_dims, 2);
     let layout = Layout {
@@ -126,6 +128,7 @@ pub(super) fn build(
     let sorting = budget.reserve(budget.free() * 9 / 10, "sorting")?;
     let job = Job {
         layout,
+        absent,
         options,
         names: &names,
         level_dims: &level_dims,
@@ -212,6 +215,7 @@ pub(super) fn build(
         duplicates_rule: options.duplicates.name().into(),
         split_rule,
         values: written.values,
+        absent: (merged.absent > 0).then_some(merged.absent),
         weights,
         part: None,
         split_by: Some(split_by),
@@ -232,6 +236,9 @@ pub(super) fn build(
         );
     }
     notes.extend(times_note);
+    if merged.absent > 0 {
+        notes.push(format!("{} absent cells are drawn as zeros (`absent`)", units::count(merged.absent)));
+    }
     if left_out > 0 {
         notes.push(format!("`where` leaves out {} rows", units::count(left_out)));
     }
@@ -240,7 +247,8 @@ pub(super) fn build(
         notes.push(format!("{} {rows} have no value: these entries are missing", units::count(empty)));
     }
     staging.commit()?;
-    Ok(Converted { manifest, rows, bad_rows: bad, empty, left_out, overlap: merged.overlap, notes })
+    let (absent, overlap) = (merged.absent, merged.overlap);
+    Ok(Converted { manifest, rows, bad_rows: bad, empty, left_out, absent, overlap, notes })
 }
 
 fn notes(

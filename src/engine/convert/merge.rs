@@ -1,5 +1,6 @@
 //! Spooled rows to shards: sorted by their entry, joined where several rows have the same, written.
 
+use super::absent::Absent;
 use super::old::Old;
 use super::options::{ConvertOptions, Duplicates};
 use super::resolve::{ModeIndex, Resolved, f64_of};
@@ -14,6 +15,8 @@ use bytemuck::Pod;
 use std::cmp::Ordering;
 use std::path::Path;
 
+/// The tag of a cell that was drawn: it comes behind all entries of the same cell.
+const DRAWN: u64 = 3;
 /// Entries that go to the writing thread at a time.
 const BATCH: usize = 1 << 14;
 
@@ -73,11 +76,13 @@ pub(super) struct Merged {
     pub(super) overlap: u64,
     /// Rows that fell on an entry of the dataset that they are appended to.
     pub(super) met: u64,
+    pub(super) absent: u64,
 }
 
 /// Everything about the way from spooled rows to shards.
 pub(super) struct Job<'a> {
     pub(super) layout: Layout<'a>,
+    pub(super) absent: Option<Absent>,
     pub(super) options: &'a ConvertOptions,
     pub(super) names: &'a [String],
     pub(super) level_dims: &'a [u32],
@@ -123,13 +128,25 @@ impl Job<'_> {
             let manifest = old.dataset.manifest();
             Split::ALL.iter().map(|&split| manifest.split(split).entries).sum::<u64>() + manifest.duplicates
         });
+        let draws = self.absent.map_or(0, |absent| absent.draws);
+        if let Some(absent) = &self.absent {
+            let mut indices = vec![0; self.level_dims.len()];
+            let value = P::new(0.0, self.layout.weighted.then_some(1.0));
+            for number in 0..draws {
+                if number.is_multiple_of(1 << 16) {
+                    self.control.check()?;
+                }
+                absent.draw(number, self.level_dims, &mut indices);
+                sorter.push(Record { key: packing.pack(&indices, DRAWN), value })?;
+            }
+        }
         self.control.progress().stage("write", Unit::Rows, self.rows + before);
         let disk = self.staging.disk();
         let mut writer = DatasetWriter::create(
             disk,
             self.staging.path(),
             self.level_dims,
-            self.rows + before,
+            self.rows + before + draws,
             self.layout.weighted,
         )?;
         let (give, take) = crossbeam_channel::bounded::<Vec<Record<W, P>>>(4);
@@ -370,6 +387,9 @@ impl<'a, const W: usize, P: Payload> Merger<'a, W, P> {
 
     #[inline]
     fn take(&mut self, record: &Record<W, P>, old: bool) -> Result<()> {
+        if record.key[W - 1] & 3 == DRAWN {
+            return self.take_drawn(*record);
+        }
         if let Some(current) = &mut self.current {
             let same_cell = same_cell(&current.key, &record.key);
             let same_split = current.key[W - 1] == record.key[W - 1];
@@ -411,6 +431,24 @@ impl<'a, const W: usize, P: Payload> Merger<'a, W, P> {
         self.weight = record.value.weight().unwrap_or(0.0);
         self.weighted_sum = self.weight * self.sum;
         self.count = 1;
+        Ok(())
+    }
+
+    /// Takes a cell that was drawn, unless it is there already.
+    fn take_drawn(&mut self, mut record: Record<W, P>) -> Result<()> {
+        let same = |current: &Record<W, P>| same_cell(&current.key, &record.key);
+        let Some(absent) = self.job.absent.filter(|_| !self.current.as_ref().is_some_and(same)) else {
+            return Ok(());
+        };
+        self.end_entry()?;
+        let mut indices = [0; MAX_ORDER];
+        let order = self.job.level_dims.len();
+        self.job.layout.packing.unpack(&record.key, &mut indices[..order]);
+        record.key[W - 1] = record.key[W - 1] & !3 | absent.split(&indices[..order]) as u64;
+        self.merged.absent += 1;
+        (self.sum, self.weight, self.weighted_sum) = (0.0, record.value.weight().unwrap_or(0.0), 0.0);
+        self.count = 1;
+        self.current = Some(record);
         Ok(())
     }
 

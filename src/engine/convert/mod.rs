@@ -11,6 +11,7 @@
 //! Rows that are appended to a dataset go the same way (`append`): their ids are found among those of the
 //! dataset (`before`), and its entries, which are sorted, come to the merge beside them (`old`).
 
+mod absent;
 mod append;
 mod before;
 mod build;

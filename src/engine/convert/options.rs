@@ -84,6 +84,8 @@ pub struct ConvertOptions {
     pub seed: u64,
     /// What to do with duplicates.
     pub duplicates: Duplicates,
+    /// How many absent cells per entry are drawn as zeros.
+    pub absent: f64,
     /// The memory to keep to, in bytes.
     pub memory: u64,
     /// Where scratch files go; beside the output where not given.
@@ -106,6 +108,7 @@ impl ConvertOptions {
             split: SplitRule::Shares([0.8, 0.1, 0.1]),
             seed: 1,
             duplicates: Duplicates::Mean,
+            absent: 0.0,
             memory: crate::budget::Budget::default_bytes(),
             temp_dir: None,
             skip_bad: 0,
@@ -127,6 +130,8 @@ pub struct Converted {
     pub empty: u64,
     /// Rows that do not meet the conditions.
     pub left_out: u64,
+    /// Absent cells that were drawn as zeros.
+    pub absent: u64,
     /// Entries that stand in more than one of the given files of train, validation and test.
     pub overlap: u64,
     /// What the user should know.

@@ -12,7 +12,7 @@ use crate::ingest::sketch::mix;
 use crate::ingest::times::OtherUnit;
 use crate::shard::{Bins, LABELS_PER_BATCH, ModeKind, write_label_parts};
 use crate::storage::Disk;
-use crate::times::{TimeUnit, day_seconds};
+use crate::times::{TimeUnit, day_seconds, format_time};
 use arrow_array::builder::{ArrayBuilder, LargeStringBuilder};
 use arrow_array::{ArrayRef, Int64Array};
 use arrow_schema::DataType;
@@ -162,6 +162,18 @@ pub(super) fn resolve(
                     span.least, span.most
                 );
                 return Err(Error::request(what));
+            }
+            if bins <= 1.0 && span.least < span.most {
+                let show = |number: f64| match unit {
+                    Some(_) => format_time(number / per_second),
+                    None => number.to_string(),
+                };
+                let (from, to) = (show(span.least), show(span.most));
+                let taken = unit.map_or(String::new(), |unit| format!(", taken as {}", unit.name()));
+                return Err(Error::request(format!(
+                    "`bin` puts all rows of {name} into one index: the column goes from {from} to {to}{taken}; choose \
+                     narrower bins, or leave {name} out of the modes"
+                )));
             }
             let bins_record = Bins {
                 origin: origin / per_second,

@@ -91,7 +91,7 @@ impl ArrowRows {
         let times = plan.times();
         for row in 0..batch.num_rows() {
             let line = self.row + row as u64 + 1;
-            for number in 0..read.values.len() {
+            for number in 0..read.values.len().max(1) {
                 let rows = out.len();
                 let taken = read.take_row(plan, number, row, &mut out);
                 // A row is left out or bad as a whole, and counted once.
@@ -162,8 +162,8 @@ impl BatchColumns<'_> {
         out: &mut RowBatch,
     ) -> Result<Taken, String> {
         let mut verdict = Verdict::default();
-        let value = &self.values[number];
-        let missing = !plan.rules.strict && value.is_missing(row);
+        let value = self.values.get(number);
+        let missing = !plan.rules.strict && value.is_some_and(|value| value.is_missing(row));
         for (at, (cells, (column, condition))) in
             self.conditions.iter().zip(&plan.rules.conditions).enumerate()
         {
@@ -197,6 +197,10 @@ impl BatchColumns<'_> {
             if missing {
                 return Ok(Taken::Empty);
             }
+            let Some(value) = value else {
+                out.values.push(1.0);
+                return Ok(Taken::Entry);
+            };
             if value.is_null(row) {
                 return Err(format!("{} is null", value.name));
             }

@@ -60,6 +60,10 @@ pub struct ColumnRequest {
     pub conditions: Vec<Condition>,
     /// Whether columns are ids of a mode.
     pub wide: Option<WideRequest>,
+    /// Whether every row has the value 1, where no column is named or called like one.
+    pub ones: bool,
+    /// Whether a column of times that nobody names a bin for has each time as an id of its own.
+    pub plain_times: bool,
 }
 
 impl ColumnRequest {
@@ -125,8 +129,10 @@ pub struct ModeColumn {
 pub struct FilePlan {
     /// The modes in the user's order.
     pub modes: Vec<ModeColumn>,
-    /// The value's column, from 0.
+    /// The value's column, from 0; none that there is where every row has the value 1.
     pub value: usize,
+    /// Whether every row has the value 1.
+    pub ones: bool,
     /// The value's name.
     pub value_name: String,
     /// The weight's column and name, where entries have one.
@@ -157,6 +163,7 @@ impl FilePlan {
     pub fn values(&self) -> Vec<usize> {
         match &self.wide {
             Some(wide) => wide.columns.iter().map(|(column, _)| *column).collect(),
+            None if self.ones => Vec::new(),
             None => vec![self.value],
         }
     }
@@ -267,7 +274,7 @@ impl Columns {
 
     fn guess_value(&self, taken: &[usize]) -> Result<usize, String> {
         let free: Vec<usize> = (0..self.count).filter(|column| !taken.contains(column)).collect();
-        if let Some(&column) = free.iter().find(|&&column| self.is_named(column, &VALUE_NAMES)) {
+        if let Some(column) = self.value_by_name(taken) {
             return self.find(&self.name(column));
         }
         let numeric = |&column: &usize| self.first_number(column).is_some() && !self.looks_like_time(column);
@@ -276,15 +283,25 @@ impl Columns {
             if let (Some(column), None, false) = (candidates.next(), candidates.next(), taken.is_empty()) {
                 return Ok(column);
             }
-            return Err(format!(
-                "which column is the value? name it with `value`: the columns are {}",
-                list((0..self.count).map(|column| self.name(column)))
-            ));
+            let names = list((0..self.count).map(|column| self.name(column)));
+            if !free.iter().any(numeric) {
+                return Err(format!(
+                    "no column is left that holds numbers: the columns are {names}; name the value with `value`, or \
+                     take every row for 1 with `absent` 1.0"
+                ));
+            }
+            return Err(format!("which column is the value? name it with `value`: the columns are {names}"));
         }
         free.into_iter()
             .rev()
             .find(numeric)
-            .ok_or_else(|| "no column holds numbers: name the value with `value`".into())
+            .ok_or_else(|| {
+                "no column holds numbers: name the value with `value`, or take every row for 1 with `absent` 1.0".into()
+            })
+    }
+
+    fn value_by_name(&self, taken: &[usize]) -> Option<usize> {
+        (0..self.count).find(|column| !taken.contains(column) && self.is_named(*column, &VALUE_NAMES))
     }
 
     /// Settles the columns of a file.
@@ -303,13 +320,13 @@ impl Columns {
         let guessing = value.is_none() || named.is_none();
         let weight = request.weight.as_ref().map(|name| self.find(name)).transpose()?;
         let is_weight = |column: &usize| weight == Some(*column);
+        let taken: Vec<usize> = named.iter().flatten().copied().chain(weight).collect();
+        let ones = request.ones && value.is_none() && !self.tns && self.value_by_name(&taken).is_none();
         let value = match value {
             Some(value) => value,
+            None if ones => usize::MAX,
             None if self.tns => (0..self.count).rev().find(|column| !is_weight(column)).unwrap_or(0),
-            None => {
-                let taken: Vec<usize> = named.iter().flatten().copied().chain(weight).collect();
-                self.guess_value(&taken)?
-            }
+            None => self.guess_value(&taken)?,
         };
         let guess_modes = named.is_none();
         let modes = named.unwrap_or_else(|| {
@@ -347,7 +364,9 @@ impl Columns {
                 (None, None) if self.tns => {
                     ModeRole::Indices { base: i64::from(!request.zero_based), dim: None }
                 }
-                (None, None) if guess_modes && self.looks_like_time(column) => ModeRole::Bins(WEEK),
+                (None, None) if guess_modes && !request.plain_times && self.looks_like_time(column) => {
+                    ModeRole::Bins(WEEK)
+                }
                 (None, None) => ModeRole::Ids,
             }
         };
@@ -372,6 +391,7 @@ impl Columns {
                 Some(found.ok_or("`split` time needs a column of times: name it with `time_column`")?)
             }
         };
+        let value_name = if ones { "1 in every row".into() } else { self.name(value) };
         let guessed = (guessing && !self.tns).then(|| {
             let show = |mode: &ModeColumn| match mode.role {
                 ModeRole::Bins(WEEK) => format!("{} (7-day bins)", mode.name),
@@ -380,13 +400,13 @@ impl Columns {
             let modes = modes.iter().map(show).collect::<Vec<_>>().join(", ");
             let weight =
                 weight.map_or(String::new(), |weight| format!(", {} as the weight", self.name(weight)));
-            format!("taking {modes} as the modes and {} as the value{weight}", self.name(value))
+            format!("taking {modes} as the modes and {value_name} as the value{weight}")
         });
-        let (value_name, names) = (self.name(value), self.names.clone());
+        let (value_name, names) = (if ones { "value".into() } else { value_name }, self.names.clone());
         let weight = weight.map(|column| (column, self.name(column)));
         let rules = self.rules(request)?;
         let (count, wide) = (self.count, None);
-        Ok(FilePlan { modes, value, value_name, weight, time, count, names, guessed, rules, wide })
+        Ok(FilePlan { modes, value, ones, value_name, weight, time, count, names, guessed, rules, wide })
     }
 
     /// Which rows are taken.

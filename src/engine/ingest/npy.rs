@@ -3,7 +3,8 @@
 use super::columns::{ColumnRequest, FilePlan, ModeColumn, ModeRole};
 use super::rows::{Cell, ModeCells, RowBatch, Taken};
 use super::rules::{self, RowRules};
-use super::source::read_error;
+use super::source::{self, BytesRead, read_error};
+use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::{MAX_ORDER, MIN_ORDER};
 use std::io::Read;
@@ -33,6 +34,21 @@ pub struct NpyHeader {
     kind: Kind,
     width: usize,
     big: bool,
+}
+
+/// The header of a file, where it is an array.
+pub fn header_of(path: &Path, control: &Control) -> Result<Option<NpyHeader>> {
+    if path.is_dir() {
+        return Ok(None);
+    }
+    let mut stream = source::open(&path.into(), BytesRead::default(), control)?;
+    let mut magic = Vec::new();
+    let read = (&mut stream).take(MAGIC.len() as u64).read_to_end(&mut magic);
+    read.map_err(|error| read_error(path, error))?;
+    match magic == MAGIC {
+        true => NpyHeader::read(&mut std::io::Cursor::new(magic).chain(stream), path).map(Some),
+        false => Ok(None),
+    }
 }
 
 impl NpyHeader {
@@ -201,6 +217,7 @@ impl NpyHeader {
         Ok(FilePlan {
             modes: modes.collect(),
             value: order,
+            ones: false,
             value_name: value,
             weight: None,
             time: None,

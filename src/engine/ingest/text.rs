@@ -27,6 +27,8 @@ pub struct Parser {
     names: Vec<String>,
     pub(super) times: Vec<usize>,
     value: Option<usize>,
+    /// Whether every row has the value 1.
+    ones: bool,
     rules: RowRules,
     wide: Option<Wide>,
 }
@@ -48,7 +50,7 @@ impl Parser {
         let ids = plan.id_columns().iter().enumerate();
         let mut wanted: Vec<(usize, Want)> =
             ids.map(|(position, mode)| (mode.column, Want::Mode(position))).collect();
-        if plan.wide.is_none() {
+        if plan.wide.is_none() && !plan.ones {
             wanted.push((plan.value, Want::Value));
         }
         let conditions = plan.rules.conditions.iter().enumerate();
@@ -69,6 +71,7 @@ impl Parser {
             names,
             times: plan.times(),
             value: plan.wide.is_none().then_some(plan.value),
+            ones: plan.ones,
             rules: plan.rules.clone(),
             wide: plan.wide.clone(),
         }
@@ -142,7 +145,7 @@ impl Parser {
             if count != self.count {
                 batch.reject(rows, number, self.wrong_count(count, line));
             } else {
-                batch.end(rows, number, verdict.taken(), &self.times);
+                self.end(rows, number, verdict, batch);
             }
         }
     }
@@ -197,8 +200,17 @@ impl Parser {
                 batch.text.extend_from_slice(field);
                 verdict.hear(want, || self.take(want, field, at, batch));
             }
-            batch.end(rows, line, verdict.taken(), &self.times);
+            self.end(rows, line, verdict, batch);
         }
+    }
+
+    #[inline]
+    fn end(&self, rows: usize, line: u64, verdict: Verdict, batch: &mut RowBatch) {
+        let taken = verdict.taken();
+        if self.ones && taken == Ok(Taken::Entry) {
+            batch.values.push(1.0);
+        }
+        batch.end(rows, line, taken, &self.times);
     }
 
     fn wrong_count(&self, count: usize, line: &[u8]) -> String {

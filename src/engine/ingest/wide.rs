@@ -162,6 +162,7 @@ impl Columns {
         Ok(FilePlan {
             modes,
             value: columns[0].0,
+            ones: false,
             value_name: "value".into(),
             weight: weight.map(|column| (column, self.name(column))),
             time,

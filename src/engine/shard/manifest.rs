@@ -302,6 +302,9 @@ pub struct Manifest {
     pub split_rule: String,
     /// The train values; in a dataset with weights, those that have some.
     pub values: ValueStatistics,
+    /// How many of the entries are cells that had none, drawn as zeros; none where all were observed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub absent: Option<u64>,
     /// The weights; none where every entry counts once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weights: Option<Weights>,
@@ -335,6 +338,11 @@ const BEGINS: &str = "{\n  \"crc32c\": \"";
 const BEGIN_LENGTH: usize = BEGINS.len() + 8 + "\",\n".len();
 
 impl Manifest {
+    /// Whether an entry of this value was observed: where cells were drawn, zeros count as drawn.
+    pub fn is_observed(&self, value: f64) -> bool {
+        self.absent.is_none() || value != 0.0
+    }
+
     /// The entries of a split.
     pub fn split(&self, split: Split) -> &SplitRecord {
         match split {

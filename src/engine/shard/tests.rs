@@ -83,6 +83,7 @@ fn dataset(directory: &Path, entries: &[Entry]) -> PathBuf {
         mode_order_reason: "because".into(),
         duplicates: 0,
         duplicates_rule: "mean".into(),
+        absent: None,
         split_rule: "none".into(),
         values,
         weights: None,

@@ -59,8 +59,20 @@ impl Output {
         Ok(())
     }
 
+    /// Refuses an address: what is not a table is kept on this machine.
+    pub(super) fn check_local(&self) -> Result<()> {
+        let text = self.path.to_string_lossy();
+        match text.contains("://") {
+            true => {
+                Err(Error::request(format!("'{text}' is no path on this machine: only tables go to stores")))
+            }
+            false => Ok(()),
+        }
+    }
+
     /// Whether a file can be written there, before anything else is done; what it would replace.
     pub(super) fn check_file(&self) -> Result<Option<Identity>> {
+        self.check_local()?;
         self.check_inputs()?;
         let path = &self.path;
         if path.file_name().is_none() {

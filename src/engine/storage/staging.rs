@@ -52,6 +52,7 @@ enum State {
 impl<'d> Staging<'d> {
     /// Begins `output`, a folder of a kind.
     pub fn create(disk: &'d dyn Disk, output: &Output, kind: &'d dyn Kind) -> Result<Self> {
+        output.check_local()?;
         output.check_inputs()?;
         let path = &output.path;
         if path.file_name().is_none() {

@@ -7,10 +7,14 @@
 mod cells;
 mod entries;
 mod parts;
+mod raw;
 mod read;
+mod sink;
 mod write;
 
 pub use cells::{Cells, labels_array};
 pub use entries::{EntryBatches, write_entries};
+pub use raw::{RawRow, RawRows, content};
 pub use read::{Table, TableBatch};
+pub use sink::{Sink, Target};
 pub use write::{Kind, TableWriter};

@@ -1,18 +1,16 @@
 //! Writes a table in batches: CSV, TSV or Parquet by the ending of the name, CSV to standard output.
 
 use super::cells::Cells;
-use crate::control::Control;
+use super::sink::{Sink, Target};
 use crate::error::{Error, IoContext, Result};
 use crate::message::printable;
-use crate::remote::{Upload, is_remote};
-use crate::storage::{AtomicFile, Disk, Output as Place};
+use crate::storage::{Disk, Output as Place};
 use arrow_array::{Array, RecordBatch};
 use arrow_schema::{DataType, SchemaRef};
-use flate2::write::GzEncoder;
 use parquet::arrow::ArrowWriter;
 use parquet::basic::Compression;
 use parquet::file::properties::WriterProperties;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -44,73 +42,6 @@ impl Kind {
 /// Rows per group of a Parquet file: what the writer holds before it writes.
 const GROUP_ROWS: usize = 1 << 17;
 
-/// A file, or an object in a store: either is there when it is complete, and not before.
-enum Target<'d> {
-    File(AtomicFile<'d>),
-    Object(Box<Upload>),
-}
-
-impl<'d> Target<'d> {
-    fn create(disk: &'d dyn Disk, place: &Place) -> Result<Self> {
-        if !is_remote(&place.path) {
-            return AtomicFile::output(disk, place).map(Target::File);
-        }
-        place.check_inputs()?;
-        Upload::create(&place.path, place.force, &Control::default())
-            .map(|upload| Target::Object(Box::new(upload)))
-    }
-
-    fn commit(self) -> Result<()> {
-        match self {
-            Target::File(file) => file.commit(),
-            Target::Object(upload) => upload.finish(),
-        }
-    }
-}
-
-impl Write for Target<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self {
-            Target::File(file) => file.write(bytes),
-            Target::Object(upload) => upload.write(bytes),
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        match self {
-            Target::File(file) => file.flush(),
-            Target::Object(upload) => upload.flush(),
-        }
-    }
-}
-
-enum Sink<'d> {
-    Plain(Target<'d>),
-    Gzip(Box<GzEncoder<Target<'d>>>),
-    Zstd(Box<zstd::stream::write::Encoder<'static, Target<'d>>>),
-    Stdout(io::BufWriter<io::Stdout>),
-}
-
-impl Write for Sink<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self {
-            Sink::Plain(file) => file.write(bytes),
-            Sink::Gzip(file) => file.write(bytes),
-            Sink::Zstd(file) => file.write(bytes),
-            Sink::Stdout(out) => out.write(bytes),
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        match self {
-            Sink::Plain(file) => file.flush(),
-            Sink::Gzip(file) => file.flush(),
-            Sink::Zstd(file) => file.flush(),
-            Sink::Stdout(out) => out.flush(),
-        }
-    }
-}
-
 enum Output<'d> {
     Text(Box<csv::Writer<Sink<'d>>>),
     Parquet(Box<ArrowWriter<Sink<'d>>>),
@@ -137,17 +68,9 @@ impl<'d> TableWriter<'d> {
         let path = place.path.as_path();
         let kind = Kind::of(path)?;
         let file = Target::create(disk, place)?;
-        let ending = path.extension().map(|ending| ending.to_string_lossy().to_lowercase());
         match kind {
             Kind::Text(delimiter) => {
-                let sink = match ending.as_deref() {
-                    Some("gz") => Sink::Gzip(Box::new(GzEncoder::new(file, flate2::Compression::fast()))),
-                    Some("zst") => Sink::Zstd(Box::new(
-                        zstd::stream::write::Encoder::new(file, 3).context("write", path)?,
-                    )),
-                    _ => Sink::Plain(file),
-                };
-                Self::text(sink, delimiter, path.into(), schema, false)
+                Self::text(Sink::packed(file, path)?, delimiter, path.into(), schema, false)
             }
             Kind::Parquet => {
                 let level = parquet::basic::ZstdLevel::default();
@@ -167,12 +90,7 @@ impl<'d> TableWriter<'d> {
     /// Whether a table can be written there, before anything else is done.
     pub fn check(place: Option<&Place>) -> Result<()> {
         match place.filter(|place| place.path != Path::new("-")) {
-            Some(place) if is_remote(&place.path) => {
-                Kind::of(&place.path)?;
-                place.check_inputs()?;
-                Upload::create(&place.path, place.force, &Control::default()).map(drop)
-            }
-            Some(place) => Kind::of(&place.path).and_then(|_| AtomicFile::check(place)),
+            Some(place) => Kind::of(&place.path).and_then(|_| Target::check(place)),
             None => Ok(()),
         }
     }
@@ -270,15 +188,7 @@ impl<'d> TableWriter<'d> {
                 }
             },
         };
-        match sink {
-            Sink::Plain(file) => file.commit()?,
-            Sink::Gzip(file) => file.finish().context("write", &path)?.commit()?,
-            Sink::Zstd(file) => file.finish().context("write", &path)?.commit()?,
-            Sink::Stdout(mut out) => match out.flush() {
-                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
-                other => other.context("write", &path)?,
-            },
-        }
+        sink.finish(&path)?;
         Ok(rows)
     }
 }

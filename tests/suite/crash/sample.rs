@@ -55,6 +55,7 @@ pub fn convert(
         },
         split: SplitRule::Shares([0.8, 0.1, 0.1]),
         seed: 1,
+        absent: 0.0,
         duplicates: Duplicates::Error,
         memory: 64 << 20,
         temp_dir: None,

@@ -5,6 +5,7 @@ mod cases;
 mod compare;
 mod convert;
 mod export;
+mod fill;
 mod hard;
 mod instances;
 mod iterations;
@@ -39,6 +40,7 @@ enum Command {
     Scaling(scaling::Arguments),
     Compare(compare::Arguments),
     Export(export::Arguments),
+    Fill(fill::Arguments),
     Ratings(ratings::Arguments),
     Readings(readings::Arguments),
     Stochastic(stochastic::Arguments),
@@ -58,6 +60,7 @@ fn main() -> ExitCode {
         Command::Scaling(arguments) => scaling::run(&arguments),
         Command::Compare(arguments) => compare::run(&arguments),
         Command::Export(arguments) => export::run(&arguments),
+        Command::Fill(arguments) => fill::run(&arguments),
         Command::Ratings(arguments) => ratings::run(&arguments),
         Command::Readings(arguments) => readings::run(&arguments),
         Command::Stochastic(arguments) => stochastic::run(&arguments),

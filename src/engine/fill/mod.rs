@@ -1,0 +1,349 @@
+//! A table or an array, given back with its holes filled.
+//!
+//! What has a value becomes a dataset, the dataset a run, and then the table is read once more: [`text`] copies
+//! its bytes, [`columns`] its columns and [`array`] its cells, and what the model says stands where nothing
+//! stood. [`baseline`] says what is to be had without a model.
+
+mod array;
+mod ask;
+mod baseline;
+mod cells;
+mod columns;
+mod text;
+
+use crate::answer::evaluate_split;
+use crate::control::Control;
+use crate::convert::{ConvertOptions, SplitRule, convert};
+use crate::error::{Error, IoContext, Result};
+use crate::ingest::npy::header_of;
+use crate::ingest::source::is_stdin;
+use crate::ingest::{self, Binning, ReadOptions, WideRequest};
+use crate::model::{ModeIds, Model};
+use crate::recipe::{BiasChoice, auto_rank, rating_range};
+use crate::run::{Config, Limits, Observer, Outcome, RunDirectory, check_rank, complete, inputs_of};
+use crate::shard::{Dataset, Manifest, Split};
+use crate::solver::StoppedBy;
+use crate::storage::{Output, RealDisk, RunLayout};
+use crate::table::{Kind, Target};
+use crate::units::count;
+use std::path::{Path, PathBuf};
+
+/// How values are held out where nobody says: as little as tells the error.
+pub const SPLIT: SplitRule = SplitRule::Shares([0.9, 0.05, 0.05]);
+
+/// The same where that holds out nothing.
+const SPLIT_OF_SMALL: SplitRule = SplitRule::Shares([0.6, 0.2, 0.2]);
+
+/// What is to be filled, and how.
+#[derive(Debug, Clone)]
+pub struct FillOptions {
+    /// How the table, its only input, is read and split; its output is not looked at.
+    pub convert: ConvertOptions,
+    /// The table to write.
+    pub output: PathBuf,
+    /// Whether to replace a table that exists, and a run that is kept.
+    pub force: bool,
+    /// A run whose model is used, instead of a new one.
+    pub run: Option<PathBuf>,
+    /// Where the run is kept; a temporary place where not given.
+    pub keep: Option<PathBuf>,
+    /// Whether to add a row for every cell that has none.
+    pub all_cells: bool,
+}
+
+/// How far the model is from values that it has not seen, and what is to be had without it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HeldOut {
+    /// The split.
+    pub split: Split,
+    /// The values that were held out.
+    pub entries: u64,
+    /// The model's RMSE on them.
+    pub rmse: f64,
+    /// That of the mean of all values.
+    pub mean_rmse: Option<f64>,
+    /// That of linear interpolation along the modes that have an order, which are named.
+    pub interpolation: Option<(String, f64)>,
+}
+
+/// What was filled.
+#[derive(Debug, Clone, Default)]
+pub struct Filled {
+    /// Rows of the table; cells of an array.
+    pub rows: u64,
+    /// Values that were missing and are there now; those of added rows not included.
+    pub filled: u64,
+    /// Of all that the model was asked for, values by biases or the mean alone: an id had no entry.
+    pub unknown: u64,
+    /// Values with a number or a time outside the bins.
+    pub outside_bins: u64,
+    /// Rows that were added (`all_cells`).
+    pub added: u64,
+    /// The error.
+    pub held_out: Option<HeldOut>,
+    /// How the run ended, where there was one.
+    pub outcome: Option<Outcome>,
+}
+
+/// What all ways to fill have in common.
+struct Job<'a> {
+    options: &'a FillOptions,
+    model: &'a Model,
+    ids: &'a [ModeIds],
+    output: Output,
+    memory: u64,
+    control: &'a Control,
+}
+
+impl Job<'_> {
+    fn table(&self) -> &Path {
+        &self.options.convert.inputs[0]
+    }
+}
+
+/// Fills a table; `configure` says what the run is to be.
+pub fn fill(
+    options: &FillOptions,
+    configure: &dyn Fn(&Dataset) -> Result<Config>,
+    limits: &Limits,
+    control: &Control,
+    observe: &Observer<'_>,
+) -> Result<Filled> {
+    let (table, output) = check(options, control)?;
+    let mut filled = Filled::default();
+    let scratch = options.convert.temp_dir.clone().unwrap_or_else(|| beside(&options.output));
+    let home = tempfile::Builder::new().prefix(".tenfill-fill-").tempdir_in(&scratch);
+    let home = home.context("create a temporary directory in", &scratch)?;
+    let place = match (&options.run, &options.keep) {
+        (Some(run), _) => run.clone(),
+        (None, keep) => {
+            let place = keep.clone().unwrap_or_else(|| home.path().join("run"));
+            filled.outcome = Some(learn(options, &place, &table, configure, limits, control, observe)?);
+            place
+        }
+    };
+    let model = Model::read(&place)?;
+    filled.held_out = held_out(&place, &model, options, &scratch, limits.memory, control)?;
+    let ids = ModeIds::of_all(&model)?;
+    let read = reading(options, &model, &ids);
+    let job = Job { options, model: &model, ids: &ids, output, memory: limits.memory, control };
+    let threads = limits.threads.clamp(1, crate::usage::most_threads());
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+    let pool =
+        pool.map_err(|error| Error::request(format!("{threads} threads cannot be started: {error}")))?;
+    pool.install(|| write(&job, &read, &mut filled))?;
+    Ok(filled)
+}
+
+/// What a run is by default, as `complete` has it; the rank is found on validation where it is not given.
+pub fn usual_config(dataset: &Dataset, rank: Option<&[usize]>) -> Result<Config> {
+    let manifest = dataset.manifest();
+    // Without validation entries nothing can be decided: biases and one component are safe.
+    let plain = [1];
+    let blind = rank.is_none() && manifest.validation.entries == 0;
+    let rank = if blind { Some(&plain[..]) } else { rank };
+    let ranks = rank.map_or_else(|| Ok(auto_rank(manifest)), |rank| check_rank(rank, manifest))?;
+    let mut config = Config::new(dataset, ranks);
+    config.rank_auto = rank.is_none();
+    let recipe = &mut config.recipe;
+    if blind {
+        recipe.bias = BiasChoice::Modes;
+    }
+    recipe.grow |= rank.is_none();
+    recipe.refine = recipe.decides();
+    recipe.refine_further = recipe.refine;
+    recipe.range = rating_range(manifest);
+    recipe.check(manifest)?;
+    config.check_method()?;
+    Ok(config)
+}
+
+/// What can be said before any work is done; the table as it will be read, and the output.
+fn check(options: &FillOptions, control: &Control) -> Result<(PathBuf, Output)> {
+    let [table] = options.convert.inputs.as_slice() else {
+        return Err(Error::request("one table is filled at a time"));
+    };
+    if is_stdin(table) {
+        return Err(Error::request("the table is read twice: give a file, not standard input"));
+    }
+    if options.convert.absent != 0.0 {
+        return Err(Error::request(
+            "`absent` does not go with a table that is filled: what is missing is no zero",
+        ));
+    }
+    if !options.convert.validation.is_empty() || !options.convert.test.is_empty() {
+        return Err(Error::request("`validation` and `test` do not go with a table that is filled"));
+    }
+    let inputs = options.run.iter().flat_map(|run| inputs_of(run)).chain([table.clone()]);
+    let output = Output::new(&options.output, options.force).apart_from(inputs);
+    Target::check(&output)?;
+    let is_array = header_of(table, control)?;
+    match (&is_array, options.output.extension().is_some_and(|ending| ending == "npy")) {
+        (Some(header), true) if !header.has_nan() => {
+            return Err(Error::input(table, "an array of integers has no NaN: nothing is missing"));
+        }
+        (Some(_), true) => {}
+        (Some(_), false) => {
+            return Err(Error::request("an array is written as an array: end the output with .npy"));
+        }
+        (None, true) => {
+            return Err(Error::request("a table is no array: end the output with .csv or .parquet"));
+        }
+        (None, false) => drop(Kind::of(&options.output)?),
+    }
+    let long = is_array.is_none() && options.convert.read.columns.wide.is_none();
+    if options.all_cells && !long {
+        return Err(Error::request(
+            "`all_cells` is for long tables: a wide one or an array has a place for all",
+        ));
+    }
+    Ok((table.clone(), output))
+}
+
+fn beside(output: &Path) -> PathBuf {
+    let parent = output.parent().filter(|parent| !parent.as_os_str().is_empty());
+    parent.unwrap_or(Path::new(".")).into()
+}
+
+/// Converts the table and completes the dataset, in `place`.
+fn learn(
+    options: &FillOptions,
+    place: &Path,
+    table: &Path,
+    configure: &dyn Fn(&Dataset) -> Result<Config>,
+    limits: &Limits,
+    control: &Control,
+    observe: &Observer<'_>,
+) -> Result<Outcome> {
+    let output = Output::new(place, options.force).apart_from([table]);
+    let run = RunDirectory::create(&RealDisk, &output)?;
+    let mut converting = options.convert.clone();
+    converting.output = run.layout().data();
+    converting.read.columns.plain_times = true;
+    let mut converted = convert(&converting, control)?;
+    if converted.manifest.validation.entries == 0 && converting.split == SPLIT {
+        // A small table: more of it must be held out to tell anything.
+        (converting.split, converting.force) = (SPLIT_OF_SMALL, true);
+        converted = convert(&converting, control)?;
+    }
+    converted.notes.iter().for_each(|note| control.say(note));
+    if converted.empty == 0 && !options.all_cells {
+        let what =
+            "no value is missing: there is nothing to fill (`all_cells` adds the cells that have no row)";
+        return Err(Error::input(table, what));
+    }
+    if options.all_cells {
+        let cells = cells::product(&converted.manifest.dims());
+        cells::check(cells, limits.memory)?;
+        let entries = entries(&converted.manifest);
+        let absent = u64::try_from(cells).unwrap_or(u64::MAX).saturating_sub(entries);
+        control.say(format!("of {} cells {} have no value", count(absent + entries), count(absent)));
+    }
+    let dataset = Dataset::open(run.layout().data())?;
+    let mut config = configure(&dataset)?;
+    config.dataset = PathBuf::from(RunLayout::DATA);
+    let outcome = complete(&run, &dataset, &config, limits, control, observe)?;
+    match outcome.stopped_by {
+        StoppedBy::Interrupted => Err(Error::Interrupted),
+        _ => Ok(outcome),
+    }
+}
+
+fn entries(manifest: &Manifest) -> u64 {
+    Split::ALL.iter().map(|&split| manifest.split(split).entries).sum()
+}
+
+/// The error on what the model has not seen; none where nothing was held out, or the data are gone.
+fn held_out(
+    run: &Path,
+    model: &Model,
+    options: &FillOptions,
+    scratch: &Path,
+    memory: u64,
+    control: &Control,
+) -> Result<Option<HeldOut>> {
+    let dataset = match Config::read(run).and_then(|config| config.open_dataset(run)) {
+        Ok(dataset) => dataset,
+        // A model of another place may have come without its data.
+        Err(_) if options.run.is_some() => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let manifest = dataset.manifest();
+    let splits = [Split::Test, Split::Validation].into_iter();
+    let Some(split) = splits.clone().find(|&split| manifest.split(split).entries > 0) else {
+        return Ok(None);
+    };
+    let errors = evaluate_split(model, &dataset, split)?;
+    let along = baseline::ordered_modes(&dataset)?;
+    let mut interpolation = None;
+    if !along.is_empty() {
+        let names: Vec<&str> = along.iter().map(|&mode| manifest.modes[mode].name.as_str()).collect();
+        let mse = baseline::interpolate(&dataset, &along, split, memory, scratch, control)?;
+        interpolation = mse.map(|mse| (names.join(" and "), mse.sqrt()));
+    }
+    Ok(Some(HeldOut {
+        split,
+        entries: errors.entries,
+        rmse: errors.rmse(),
+        mean_rmse: errors.mean_mse.map(f64::sqrt),
+        interpolation,
+    }))
+}
+
+/// How the table is read when it is filled: by the names of the model's modes, where a run is given.
+fn reading(options: &FillOptions, model: &Model, ids: &[ModeIds]) -> ReadOptions {
+    let mut read = options.convert.read.clone();
+    let columns = &mut read.columns;
+    columns.plain_times = true;
+    let array = model.about.modes.iter().all(|mode| mode.name.starts_with("axis"));
+    if options.run.is_none() || array {
+        return read;
+    }
+    let names: Vec<String> = ids.iter().map(|mode| mode.name().to_string()).collect();
+    columns.bins = ids
+        .iter()
+        .filter_map(|mode| {
+            let bins = mode.bins()?;
+            Some((mode.name().to_string(), Binning { width: bins.width, time: bins.time }))
+        })
+        .collect();
+    match &mut columns.wide {
+        Some(wide) => {
+            let (last, rows) = names.split_last().map_or((None, &[][..]), |(last, rows)| (Some(last), rows));
+            *wide = WideRequest {
+                ids: wide.ids.take().or_else(|| Some(rows.to_vec())),
+                mode: wide.mode.take().or(last.cloned()),
+            };
+        }
+        None => {
+            columns.modes.get_or_insert(names);
+            columns.value.get_or_insert_with(|| model.about.value.clone());
+        }
+    }
+    read
+}
+
+fn write(job: &Job<'_>, read: &ReadOptions, filled: &mut Filled) -> Result<()> {
+    let input = ingest::open(job.table(), read, job.control)?;
+    let plan = input.plan().clone();
+    if plan.modes.len() != job.ids.len() {
+        let what = format!("the table has {} modes, the model {}", plan.modes.len(), job.ids.len());
+        return Err(Error::input(job.table(), what));
+    }
+    match (input.delimiter(), Kind::of(&job.options.output)) {
+        (_, Err(_)) => match input.into_cells() {
+            Some(cells) => array::fill(job, cells, filled),
+            None => Err(Error::request("an array is filled from an array")),
+        },
+        (Some(delimiter), Ok(Kind::Text(wanted))) if text::stays(delimiter, wanted) => {
+            let Some((stream, delimiter, header)) = input.into_text() else {
+                return Err(Error::input(job.table(), "this is no text"));
+            };
+            text::fill(job, &plan, stream, delimiter, header, filled)
+        }
+        (delimiter, Ok(kind)) => {
+            let header = input.into_text().map(|(_, _, header)| header);
+            columns::fill(job, &plan, delimiter, header, kind, filled)
+        }
+    }
+}
