@@ -49,7 +49,7 @@ pub(super) fn fill(
     let mut rounds = false;
     let disk = RealDisk;
     let mut writer = TableWriter::create(&disk, Some(&job.output), SchemaRef::clone(&schema))?;
-    job.control.progress().stage("fill", Unit::Bytes, input_bytes(job.table()));
+    job.control.progress().stage("fill", Unit::Bytes, input_bytes(job.table(), job.control));
     while let Some(batch) = table.next_batch()? {
         job.control.check()?;
         let mut columns: Vec<ArrayRef> = batch.rows.columns().to_vec();

@@ -107,7 +107,7 @@ pub(super) fn fill(
     };
     let (mut first, mut ended) = (header, true);
     let mut end = b"\n".to_vec();
-    let total = input_bytes(job.table());
+    let total = input_bytes(job.table(), job.control);
     job.control.progress().stage("fill", Unit::Bytes, total);
     let mut done = 0;
     while let Some(row) = rows.next_row()? {
