@@ -79,7 +79,7 @@ impl Absent {
             if !end && self.seen[(place / 64) as usize] >> (place % 64) & 1 == 0 {
                 batch.push(place);
             }
-            if batch.len() < BATCH && !(end && !batch.is_empty()) {
+            if batch.len() < BATCH && (!end || batch.is_empty()) {
                 continue;
             }
             job.control.check()?;

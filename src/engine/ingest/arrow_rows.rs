@@ -70,7 +70,7 @@ impl ArrowRows {
             conditions: Vec::new(),
         };
         for column in plan.values() {
-            let wide = plan.wide.as_ref().and_then(|_| plan.names.as_ref());
+            let wide = plan.wide.as_ref().and(plan.names.as_ref());
             let name = wide.map_or(plan.value_name.clone(), |names| names[column].clone());
             let cells = self.cells(batch, column, &name)?;
             if let Column::Times(..) = cells.column {

@@ -222,7 +222,9 @@ fn split_and(text: &str) -> Vec<&str> {
                 let rest = &text[at..];
                 let word = rest.trim_start();
                 let is_and = word.get(..3).is_some_and(|word| word.eq_ignore_ascii_case("and"));
-                if is_and && word[3..].starts_with(char::is_whitespace) && at >= start {
+                let ends = word.len() == 3
+                    || word.get(3..).is_some_and(|rest| rest.starts_with(char::is_whitespace));
+                if is_and && ends && at >= start {
                     parts.push(&text[start..at]);
                     start = at + (rest.len() - word.len()) + 3;
                 }

@@ -105,6 +105,7 @@ fn sample(place: &Path) -> PathBuf {
         split: SplitRule::Shares([0.8, 0.1, 0.1]),
         seed: 1,
         duplicates: Duplicates::Mean,
+        absent: 0.0,
         memory: 64 << 20,
         temp_dir: Some(place.into()),
         skip_bad: 0,
