@@ -1,6 +1,7 @@
 //! All tests of the program from outside and of the engine's parts together, in one program: linking
 //! is what costs. `cargo test --release --test suite NAME::` runs one module.
 
+mod auto;
 mod bad_input;
 mod batches;
 mod common;

@@ -1,6 +1,7 @@
 //! Measures tenfill: `cargo run --release -p tenfill-bench -- SUBCOMMAND`. One file per subcommand.
 
 mod cases;
+mod classes;
 mod compare;
 mod convert;
 mod export;
@@ -31,6 +32,7 @@ enum Command {
     Convert(convert::Arguments),
     Kernels(kernels::Arguments),
     Instances(instances::Arguments),
+    Classes(classes::Arguments),
     Iterations(iterations::Arguments),
     Scaling(scaling::Arguments),
     Compare(compare::Arguments),
@@ -48,6 +50,7 @@ fn main() -> ExitCode {
         Command::Convert(arguments) => convert::run(&arguments),
         Command::Kernels(arguments) => kernels::run(&arguments),
         Command::Instances(arguments) => instances::run(&arguments),
+        Command::Classes(arguments) => classes::run(&arguments),
         Command::Iterations(arguments) => iterations::run(&arguments),
         Command::Scaling(arguments) => scaling::run(&arguments),
         Command::Compare(arguments) => compare::run(&arguments),
