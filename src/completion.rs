@@ -97,9 +97,12 @@ impl<'a> Completion<'a> {
         self
     }
 
-    /// The metric of the search space.
+    /// The metric of the search space, for conjugate gradients where no algorithm was asked for.
     pub fn metric(mut self, metric: GeometryKind) -> Self {
         self.config.geometry = metric;
+        if self.config.solver.algorithm == Algorithm::Auto {
+            self.config.solver.algorithm = Algorithm::ConjugateGradient;
+        }
         self
     }
 

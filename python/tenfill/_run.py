@@ -219,7 +219,7 @@ def complete(
     gradient_tolerance: float | None = None,
     init: str | Path | Run | None = None,
     seed: int | None = None,
-    algorithm: Literal["cg", "sd", "sgd", "geomcg"] | None = None,
+    algorithm: Literal["auto", "cg", "sd", "sgd", "geomcg"] | None = None,
     beta: Literal["hs", "pr", "hs-dy"] | None = None,
     step: Literal["linearised", "exact"] | None = None,
     metric: Literal["damped", "preconditioned", "euclidean"] | None = None,

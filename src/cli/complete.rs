@@ -20,13 +20,14 @@ use tenfill_engine::usage::Usage;
 
 /// Complete a dataset, or a raw file that is converted first
 ///
-/// Fits a Tucker model of the given rank to the train entries by Riemannian preconditioned
-/// conjugate gradients, streaming them from disk. The run directory holds the configuration, a
+/// Fits a Tucker model, of the given rank or one that validation finds, to the train entries by Riemannian
+/// preconditioned conjugate gradients, or to noisy data by sweeps over rows, streaming them from disk. The run directory holds the configuration, a
 /// log with a line per iteration, checkpoints, and the best model so far. Ctrl-C ends after the
 /// iteration; `tenfill resume` goes on.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
+  tenfill complete ratings.csv -o run
   tenfill complete ratings.csv --rank 4,4,4 -o run
   tenfill complete ratings.tenfill --rank 10 -o run --memory 512M --threads 4
   tenfill complete tensor.tenfill --rank 5 -o run --max-iterations 500 --tolerance 1e-20 --patience 0
@@ -42,7 +43,7 @@ pub(super) struct Arguments {
     output: PathBuf,
     /// Ranks, one per mode; one number for all modes; auto to let validation find them. With
     /// growth they are the most that may be reached
-    #[arg(long, value_parser = parse_ranks, value_name = "R,R,...|auto")]
+    #[arg(long, value_parser = parse_ranks, value_name = "R,R,...|auto", default_value = "auto")]
     rank: RankArgument,
     #[command(flatten)]
     tolerance: ToleranceArguments,

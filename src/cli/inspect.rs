@@ -149,6 +149,8 @@ pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<ExitCode> 
                 needs
             };
             needs = needs.with_refinement(manifest, &rank);
+        } else {
+            needs = needs.with_chunks();
         }
         let (most, least) = (needs.most(), needs.total(needs.fewest()));
         let of = if ranks > 1 { format!(" in each of {ranks} processes") } else { String::new() };

@@ -8,9 +8,9 @@ use tenfill_engine::solver::{Algorithm, Beta, StepRule};
 /// Directions, steps and metric.
 #[derive(clap::Args)]
 pub(super) struct MethodArguments {
-    /// How directions follow one another
-    #[arg(long, value_enum, default_value_t = AlgorithmArgument::Cg)]
-    algorithm: AlgorithmArgument,
+    /// How directions follow one another [default: auto, or cg where --beta, --step or --metric is given]
+    #[arg(long, value_enum)]
+    algorithm: Option<AlgorithmArgument>,
     /// The factor of conjugate gradients [default: hs]
     #[arg(long, value_enum)]
     beta: Option<BetaArgument>,
@@ -26,7 +26,10 @@ pub(super) struct MethodArguments {
 impl MethodArguments {
     /// Sets the method of a configuration whose recipe is set; what does not go together is an error.
     pub(super) fn set(&self, config: &mut Config, recipe: &RecipeArguments) -> Result<()> {
-        if matches!(self.algorithm, AlgorithmArgument::GeomCg) {
+        let named = self.beta.is_some() || self.step.is_some() || self.metric.is_some();
+        let usual = if named { AlgorithmArgument::Cg } else { AlgorithmArgument::Auto };
+        let algorithm = self.algorithm.unwrap_or(usual);
+        if matches!(algorithm, AlgorithmArgument::GeomCg) {
             for (name, given) in [
                 ("--beta", self.beta.is_some()),
                 ("--step", self.step.is_some()),
@@ -41,8 +44,7 @@ impl MethodArguments {
             }
             config.use_geomcg();
         }
-        let named = self.beta.is_some() || self.step.is_some() || self.metric.is_some();
-        if named || !matches!(self.algorithm, AlgorithmArgument::Cg) {
+        if named || !matches!(algorithm, AlgorithmArgument::Auto | AlgorithmArgument::Cg) {
             // Sweeps over rows know no directions, steps or metrics.
             config.recipe.sweeps = false;
         }
@@ -53,7 +55,8 @@ impl MethodArguments {
                 MetricArgument::Euclidean => GeometryKind::Euclidean,
             };
         }
-        match self.algorithm {
+        match algorithm {
+            AlgorithmArgument::Auto => config.solver.algorithm = Algorithm::Auto,
             AlgorithmArgument::Cg => config.solver.algorithm = Algorithm::ConjugateGradient,
             AlgorithmArgument::Sd => config.solver.algorithm = Algorithm::SteepestDescent,
             AlgorithmArgument::Sgd => config.solver.algorithm = Algorithm::Stochastic,
@@ -111,6 +114,9 @@ pub(super) fn check_tolerance(name: &str, given: Option<f64>) -> Result<()> {
 
 #[derive(clap::ValueEnum, Clone, Copy)]
 enum AlgorithmArgument {
+    /// Few passes: steps from chunks of the data at first, then conjugate gradients, and in the end steps of
+    /// one pass each; conjugate gradients where one of these fails
+    Auto,
     /// Conjugate gradients
     Cg,
     /// Steepest descent

@@ -18,12 +18,10 @@ fn log(folder: &TempDir, run: &str) -> Vec<Value> {
 fn the_paper_small_case_is_completed() {
     let folder = folder();
     json(&folder, "synth -o s.tenfill --dims 200,200,200 --rank 10 --oversampling 10");
-    for init in ["scaled", "uniform"] {
-        let run = format!("run-{init}");
-        let done = json(
-            &folder,
-            &format!("complete s.tenfill --rank 10,10,10 -o {run} --init {init} --tolerance 1e-12"),
-        );
+    for (init, algorithm) in [("scaled", "cg"), ("uniform", "cg"), ("scaled", "auto"), ("uniform", "auto")] {
+        let run = format!("run-{init}-{algorithm}");
+        let asked = format!("--init {init} --algorithm {algorithm} --tolerance 1e-12");
+        let done = json(&folder, &format!("complete s.tenfill --rank 10,10,10 -o {run} {asked}"));
         assert_eq!(done["stopped_by"], "tolerance");
         let iterations = done["iterations"].as_u64().unwrap();
         assert!(iterations <= 45, "{iterations} iterations");
@@ -34,7 +32,9 @@ fn the_paper_small_case_is_completed() {
         assert_eq!(lines.len() as u64, iterations + 1);
         for (number, line) in lines.iter().enumerate() {
             assert_eq!(line["iteration"], number);
-            assert_eq!(line["passes"], 2 * number + 1, "two reads of the data per iteration");
+            if algorithm == "cg" {
+                assert_eq!(line["passes"], 2 * number + 1, "two reads of the data per iteration");
+            }
         }
         let evaluated = json(&folder, &format!("evaluate {run}"));
         assert_eq!(evaluated["mse"], done["test_mse"]);

@@ -3,6 +3,7 @@
 
 mod absent;
 mod append;
+mod auto;
 mod bad_input;
 mod batches;
 mod common;

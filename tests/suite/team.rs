@@ -103,6 +103,33 @@ fn the_plain_method_gives_the_same_bits_on_any_team() {
     }
 }
 
+/// All phases of few passes: chunks, two passes, one pass.
+#[test]
+fn few_passes_give_the_same_bits_on_any_team() {
+    let place = crate::common::folder();
+    let dataset = synth(place.path(), "--dims 9000,4200,900 --rank 3 --oversampling 8 --validation 0.05");
+    let mut config = plain(&dataset, vec![3, 3, 3], 40);
+    config.set_tolerances(None, Some(1e-14));
+    begin(1, &dataset, &place.path().join("alone"), &config).unwrap();
+    let (alone, log) = result(&place.path().join("alone"));
+    for phase in ["chunks", "two-pass", "one-pass"] {
+        assert!(log.iter().any(|line| line["phase"] == phase), "{phase}");
+    }
+    for size in [2, 3, 5] {
+        let run = place.path().join(format!("run{size}"));
+        begin(size, &dataset, &run, &config).unwrap();
+        assert!(result(&run) == (alone.clone(), log.clone()), "{size} processes");
+    }
+    // Begun by one number of processes inside the first phase, ended by others.
+    config.solver.max_iterations = 5;
+    let run = place.path().join("run");
+    begin(3, &dataset, &run, &config).unwrap();
+    for (size, iterations) in [(2, 13), (5, 19), (1, 40)] {
+        go_on(size, &run, iterations).unwrap();
+    }
+    assert!(result(&run) == (alone, log));
+}
+
 #[test]
 fn the_recipe_gives_the_same_bits_on_any_team() {
     let place = crate::common::folder();

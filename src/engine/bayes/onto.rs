@@ -1,9 +1,11 @@
 //! A fit of one dataset as the beginning of one for another.
 
 use super::level::Level;
-use super::start;
+use super::row::start;
+use super::start as beginning;
 use super::sweeps::{Data, Fit};
 use crate::error::Result;
+use crate::rows::Square;
 use crate::shard::Manifest;
 
 /// Sweeps that count as done, so that the next is one over all data, with everything that is learned later on.
@@ -24,10 +26,11 @@ impl Fit {
     ) -> Result<(Self, usize)> {
         let dims: Vec<usize> = manifest.level_dims().iter().map(|&dim| dim as usize).collect();
         let values = (manifest.values.min, manifest.values.max);
-        let (counts, thresholds) = start::counts(data.train, &dims, data.slices.per_weight, values, range)?;
+        let (counts, thresholds) =
+            beginning::counts(data.train, &dims, data.slices.per_weight, values, range)?;
         let levels = self.posterior.levels.iter_mut().zip(&self.terms.mode_order).zip(counts);
-        for ((level, &mode), counts) in levels {
-            level.move_onto(&origins[mode], counts);
+        for (number, ((level, &mode), counts)) in levels.enumerate() {
+            level.move_onto(&origins[mode], counts, number > 0);
         }
         (self.terms.thresholds, self.terms.range) = (thresholds, range);
         self.posterior.sums = Vec::new();
@@ -37,36 +40,53 @@ impl Fit {
 }
 
 impl Level {
-    fn move_onto(&mut self, origins: &Origins, counts: Vec<f64>) {
+    /// Whether covariances are whole follows from the new rows and their entries, as at any start; `may_be_whole` is
+    /// false for the first level, whose covariances are not kept.
+    fn move_onto(&mut self, origins: &Origins, counts: Vec<f64>, may_be_whole: bool) {
         let (k, d) = (self.width, self.features.width);
-        let (old_means, old_variances) =
-            (std::mem::take(&mut self.means), std::mem::take(&mut self.variances));
-        let old_features = std::mem::take(&mut self.features.values);
-        self.means = vec![0.0; counts.len() * k];
-        self.variances = vec![0.0; counts.len() * k];
-        self.features.values = vec![0.0; counts.len() * d];
+        let old = Level {
+            rows: self.rows,
+            width: k,
+            means: std::mem::take(&mut self.means),
+            variances: std::mem::take(&mut self.variances),
+            covariances: std::mem::take(&mut self.covariances),
+            counts: std::mem::take(&mut self.counts),
+            features: self.features.clone(),
+            prior: self.prior.clone(),
+        };
+        (self.rows, self.counts) = (counts.len(), counts);
+        self.means = vec![0.0; self.rows * k];
+        self.variances = vec![0.0; self.rows * k];
+        self.features.values = vec![0.0; self.rows * d];
+        if may_be_whole {
+            self.set_covariances();
+        }
+        let wide = self.covariance_width();
+        let prior = Square::from_fn(k, |i, j| old.prior.covariance[i * k + j]);
         let mut f = vec![0.0; self.features.count()];
-        for (row, (origin, &count)) in origins.iter().zip(&counts).enumerate() {
-            let (means, variances) = (&mut self.means[row * k..][..k], &mut self.variances[row * k..][..k]);
-            if count == 0.0 {
-                continue;
-            }
-            match origin {
+        for (row, origin) in origins.iter().enumerate().filter(|(row, _)| self.counts[*row] > 0.0) {
+            let means = &mut self.means[row * k..][..k];
+            let covariance = match origin {
                 Some(origin) => {
                     let at = *origin as usize;
-                    means.copy_from_slice(&old_means[at * k..][..k]);
-                    variances.copy_from_slice(&old_variances[at * k..][..k]);
-                    self.features.values[row * d..][..d].copy_from_slice(&old_features[at * d..][..d]);
+                    means.copy_from_slice(old.mean(at));
+                    let features = &old.features.values[at * d..][..d];
+                    self.features.values[row * d..][..d].copy_from_slice(features);
+                    &old.covariance(at)
                 }
                 // Of whom it shares entries with nothing is known; how many they are is.
                 None => {
-                    self.features.of(row, count, &mut f);
+                    self.features.of(row, self.counts[row], &mut f);
                     self.prior.mean(&f, means);
-                    let variance = |i: usize| self.prior.covariance[i * k + i] as f32;
-                    variances.iter_mut().enumerate().for_each(|(i, to)| *to = variance(i));
+                    &prior
                 }
+            };
+            let variances = self.variances[row * k..][..k].iter_mut().enumerate();
+            variances.for_each(|(i, to)| *to = covariance[(i, i)] as f32);
+            if !self.covariances.is_empty() {
+                let to = &mut self.covariances[row * wide..][..wide];
+                (0..k).for_each(|i| (0..=i).for_each(|j| to[start(i) + j] = covariance[(i, j)]));
             }
         }
-        (self.rows, self.counts) = (counts.len(), counts);
     }
 }

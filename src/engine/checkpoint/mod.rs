@@ -15,7 +15,7 @@ use crate::model::{
 use crate::objective::bias_fit::Damping;
 use crate::recipe::{BiasChoice, Extra, Plan, Stage};
 use crate::rows::Rows;
-use crate::solver::{Best, Iteration, State, Stochastic, StochasticAbout};
+use crate::solver::{Ahead, Best, Iteration, Secant, SecantAbout, State, Stochastic, StochasticAbout};
 use crate::storage::{Container, ContainerWriter, Disk, make_dir};
 use crate::team::Team;
 use serde::{Deserialize, Serialize};
@@ -64,6 +64,9 @@ struct About {
     /// Only while steps are made from chunks of the data.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     stochastic: Option<StochasticAbout>,
+    /// Only where steps of one pass may follow, and whether they have begun.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    secant: Option<(SecantAbout, bool)>,
     /// Files from before there were recipes have none.
     #[serde(default)]
     extra: Option<ExtraAbout>,
@@ -178,6 +181,11 @@ impl Checkpoints {
             write_arrays(&mut writer, "start.", &phase.start.factors, &phase.start.core);
             write_arrays(&mut writer, "back.", &phase.back.factors, &phase.back.core);
         }
+        let secant = state.secant.as_ref();
+        if let Some(ahead) = secant.and_then(|secant| secant.ahead.as_ref()) {
+            write_arrays(&mut writer, "offset.", &ahead.offset.factors, &ahead.offset.core);
+            write_arrays(&mut writer, "here.", &ahead.gradient.factors, &ahead.gradient.core);
+        }
         let extra = extra.map(|extra| write_extra(&mut writer, extra));
         let about = About {
             meaning: self.meaning.clone(),
@@ -193,6 +201,7 @@ impl Checkpoints {
             stuck: state.stuck,
             progress: progress.clone(),
             stochastic: state.stochastic.as_ref().map(|phase| phase.about.clone()),
+            secant: secant.map(|secant| (secant.about, secant.ahead.is_some())),
             extra,
         };
         let finished = writer.finish(KIND, &about);
@@ -355,6 +364,13 @@ fn assemble(arrays: &impl Arrays, about: &About) -> Result<(State, Option<Extra>
             Some(Box::new(Stochastic { about: about.clone(), start, back }))
         }
     };
+    let secant = match about.secant {
+        None => None,
+        Some((about, begun)) => {
+            let ahead = || Ok(Ahead { offset: tangent("offset.")?, gradient: tangent("here.")? });
+            Some(Box::new(Secant { about, ahead: begun.then(ahead).transpose()? }))
+        }
+    };
     let extra = about.extra.as_ref().map(|extra| read_extra(arrays, extra, about)).transpose()?;
     let state = State {
         point,
@@ -369,6 +385,7 @@ fn assemble(arrays: &impl Arrays, about: &About) -> Result<(State, Option<Extra>
         damping: about.damping,
         stuck: about.stuck,
         stochastic,
+        secant,
     };
     Ok((state, extra, about.progress.clone()))
 }

@@ -123,7 +123,8 @@ impl Needs {
         Needs { constant: self.constant + bytes, ..self }
     }
 
-    /// For steps from chunks of the data: the two points that an epoch may go back to.
+    /// For steps from chunks of the data, the two points that an epoch may go back to; or for steps of one pass,
+    /// which may follow, the offset and the gradient without it.
     pub fn with_chunks(self) -> Self {
         Needs { copies: self.copies + 2, ..self }
     }

@@ -11,7 +11,7 @@ use crate::model::{Biases, Clip};
 use crate::objective::bias_fit::{self, Counts};
 use crate::objective::{Coordinates, Penalty, RefinementMemory, Regularised};
 use crate::shard::Manifest;
-use crate::solver::{Beta, Options, Solver, State};
+use crate::solver::{Algorithm, Beta, Options, Solver, State};
 
 /// The nuclear norm's smoothing, beside the variance of the values.
 const SMOOTHING: f64 = 1e-8;
@@ -91,6 +91,9 @@ impl Fitting {
         objective.data.set_biases(biases);
         objective.data.set_ranks(&self.terms.dims, &stage.ranks);
         let mut options = self.terms.options;
+        if stage.smoothed && options.algorithm == Algorithm::Auto {
+            options.algorithm = Algorithm::ConjugateGradient;
+        }
         if stage.smoothed && options.beta == Beta::HestenesStiefel {
             options.beta = Beta::HestenesStiefelDaiYuan;
         }

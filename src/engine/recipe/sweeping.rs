@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::manifold::{Point, Tangent};
 use crate::model::Clip;
 use crate::objective::{PenaltyKind, Regularised};
-use crate::solver::{Best, Iteration, Objective, State};
+use crate::solver::{Best, Iteration, Objective, Phase, State};
 use crate::team::Team;
 
 /// Components of the first pair of modes where the rank is left to the data. Priors that are learned make more of
@@ -97,6 +97,7 @@ impl Trainer {
         let last = &mut self.state.last;
         // The first sweep stands where other methods have their first point.
         last.iteration += usize::from(!first);
+        last.phase = Some(Phase::Sweep);
         last.train_mse = fit.posterior.residuals * fit.terms.spread * fit.terms.spread;
         last.cost = fit.posterior.noise * fit.terms.spread * fit.terms.spread;
         last.validation_mse = mse;
@@ -191,6 +192,7 @@ fn empty_state(dims: &[usize], team: Team, before: Option<&State>) -> State {
     let point = Point::zeros(dims, &vec![1; dims.len()]).divided(team);
     let last = Iteration {
         iteration: 0,
+        phase: None,
         passes: 0,
         cost: 0.0,
         train_mse: 0.0,
@@ -216,5 +218,6 @@ fn empty_state(dims: &[usize], team: Team, before: Option<&State>) -> State {
         damping: 1.0,
         stuck: false,
         stochastic: None,
+        secant: None,
     }
 }

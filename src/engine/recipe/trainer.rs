@@ -13,7 +13,7 @@ use crate::model::{Biases, Clip, Ends, Matched, Uncertainty};
 use crate::objective::bias_fit::{self, Damping};
 use crate::objective::{Coordinates, RefinementMemory, Regularised};
 use crate::shard::Dataset;
-use crate::solver::{Algorithm, Options, Solver, State, Stochastic, StoppedBy};
+use crate::solver::{Algorithm, LEAST_CHUNKS, Objective, Options, Solver, State, Stochastic, StoppedBy};
 
 /// Biases are fitted anew after this many iterations.
 const REFIT_EVERY: usize = 4;
@@ -96,6 +96,8 @@ pub struct Setup<'a> {
     pub warm: Option<Matched>,
     /// Sweeps to start from, and where the rows of every mode come from.
     pub warm_fit: Option<(Fit, Vec<Origins>)>,
+    /// Whether the plain method starts from a point that knows nothing of the data.
+    pub cold: bool,
     /// Makes a solver.
     pub make_solver: Box<dyn Fn(Options) -> Solver + Send>,
 }
@@ -110,9 +112,9 @@ impl Trainer {
         plain_start: impl FnOnce(&Regularised) -> Result<Point>,
     ) -> Result<Self> {
         let (dataset, recipe, ranks) = (setup.dataset, setup.recipe, setup.ranks);
-        let (seed, options) = (setup.seed, setup.options);
-        let cold = setup.warm.is_none() && setup.warm_fit.is_none();
-        let probe = setup.probe && cold && recipe.decides() && recipe.bias == BiasChoice::Auto;
+        let (seed, options, cold) = (setup.seed, setup.options, setup.cold);
+        let fresh = setup.warm.is_none() && setup.warm_fit.is_none();
+        let probe = setup.probe && fresh && recipe.decides() && recipe.bias == BiasChoice::Auto;
         let plain_first = recipe.is_plain() || probe;
         if recipe.sweeps && !plain_first {
             return Self::begin_sweeping(setup, objective, control);
@@ -133,8 +135,9 @@ impl Trainer {
             let point = plain_start(&fitting.objective)?;
             state = fitting.solver.start(&mut fitting.objective, point)?;
             state.last.passes += prepared.passes;
-            if options.algorithm == Algorithm::Stochastic {
-                state.stochastic = Some(Box::new(Stochastic::new(&state.point, seed)));
+            let auto = options.algorithm == Algorithm::Auto;
+            if options.algorithm == Algorithm::Stochastic || auto && cold && enough(&fitting.objective) {
+                state.stochastic = Some(Box::new(Stochastic::new(&state.point, seed, auto)));
                 state.direction.fill(0.0);
             }
         } else {
@@ -335,6 +338,11 @@ impl Trainer {
     pub fn coordinates(&self) -> Option<&Coordinates> {
         self.fitting.coordinates.as_ref()
     }
+}
+
+/// Whether the data have enough chunks to take steps from.
+fn enough(objective: &Regularised) -> bool {
+    objective.chunks() >= LEAST_CHUNKS
 }
 
 /// What stays the same during the run, and the model to start from.

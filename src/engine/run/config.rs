@@ -123,7 +123,7 @@ impl Config {
             rank_auto: false,
             lanes: dataset.manifest().part.as_ref().map_or(LANES, |part| part.lanes),
             relative_tolerance: RELATIVE_TOLERANCE,
-            solver: Options { tolerance: 0.0, ..Options::default() },
+            solver: Options { algorithm: Algorithm::Auto, tolerance: 0.0, ..Options::default() },
         }
     }
 
@@ -201,6 +201,11 @@ impl Config {
     pub fn check_method(&self) -> Result<()> {
         if self.solver.algorithm == Algorithm::Stochastic && !self.recipe.is_plain() {
             let what = "`algorithm` sgd is for the plain method: add `bias` none `penalty` 0 `no_grow`";
+            return Err(Error::request(what));
+        }
+        if self.solver.step == StepRule::Exact && self.solver.algorithm == Algorithm::Auto {
+            let what =
+                "`algorithm` auto takes steps of its own: leave out `step` exact, or give `algorithm` cg";
             return Err(Error::request(what));
         }
         if self.solver.step == StepRule::Exact && self.recipe.penalty != PenaltyChoice::Fixed(0.0) {

@@ -43,6 +43,7 @@ pub(super) fn setup<'a>(config: &'a Config, dataset: &'a Dataset) -> Setup<'a> {
         probe: !config.rank_auto,
         warm: None,
         warm_fit: None,
+        cold: !matches!(config.init, Init::Run(_)),
         make_solver: Box::new(move |options| solver(kind, entries, options)),
     }
 }
@@ -60,20 +61,21 @@ fn with_more(config: &Config, dataset: &Dataset, needs: Needs) -> Needs {
     let needs = if config.recipe.is_plain() { needs } else { needs.with_recipe(dataset) };
     let refines = config.recipe.refines();
     let needs = if refines { needs.with_refinement(dataset.manifest(), &config.rank) } else { needs };
-    if config.solver.algorithm == Algorithm::Stochastic { needs.with_chunks() } else { needs }
+    // What a recipe needs later, steps from chunks and of one pass may have before.
+    if has_chunks(config) && config.recipe.is_plain() { needs.with_chunks() } else { needs }
+}
+
+/// Whether steps are made from chunks of the data.
+fn has_chunks(config: &Config) -> bool {
+    matches!(config.solver.algorithm, Algorithm::Stochastic | Algorithm::Auto) && !config.sweeps_alone()
 }
 
 /// What a configuration cannot have of several processes.
 fn check_processes(config: &Config, team: Team) -> Result<()> {
-    let name = match config.solver.algorithm {
-        Algorithm::Stochastic => "sgd",
-        Algorithm::GeomCg => "geomcg",
-        Algorithm::ConjugateGradient | Algorithm::SteepestDescent => return Ok(()),
-    };
-    if team.is_alone() {
+    if team.is_alone() || config.solver.algorithm != Algorithm::GeomCg {
         return Ok(());
     }
-    let what = format!("`algorithm` {name} runs in one process: leave out mpirun, or use `algorithm` cg");
+    let what = "`algorithm` geomcg runs in one process: leave out mpirun, or use another `algorithm`";
     Err(Error::request(what))
 }
 
@@ -130,7 +132,7 @@ pub(super) fn open(
     let (ones, precision) = (vec![1; config.rank.len()], config.precision);
     let rank = if config.sweeps_alone() { &ones } else { &config.rank };
     let mut objective = Streamed::open_for(dataset, rank, precision, budget, None, share, more)?;
-    if config.solver.algorithm == Algorithm::Stochastic {
+    if has_chunks(config) {
         objective.cut(CHUNKS);
     }
     say_processes(&objective, config, limits, control);

@@ -8,7 +8,7 @@ use super::options::{
     Options, StepRule,
 };
 use super::polynomial::least_minimum;
-use super::state::{Best, Iteration, State, StoppedBy};
+use super::state::{Best, Iteration, Phase, State, StoppedBy};
 use crate::manifold::{Frame, Geometry, Point, Tangent, retract_absorbing};
 
 /// Nonlinear conjugate gradients, or steepest descent, on the Tucker manifold.
@@ -69,6 +69,7 @@ impl Solver {
         direction.scale(-1.0);
         let last = Iteration {
             iteration: 0,
+            phase: Some(Phase::Start),
             passes: 1,
             cost: cost.total,
             train_mse: cost.train_mse,
@@ -96,6 +97,7 @@ impl Solver {
             damping: 1.0,
             stuck: false,
             stochastic: None,
+            secant: (self.options.algorithm == Algorithm::Auto).then(Box::default),
         })
     }
 
@@ -110,9 +112,16 @@ impl Solver {
         state: &mut State,
         objective: &mut O,
     ) -> Result<Option<Iteration>, O::Error> {
+        let mut restarted = false;
+        if state.secant.as_ref().is_some_and(|secant| secant.ahead.is_some()) {
+            if let Some(iteration) = self.step_secant(state, objective)? {
+                return Ok(Some(iteration));
+            }
+            restarted = true;
+        }
+        let before = state.last;
         let mut scratch = self.take_scratch(state);
         let mut accepted = self.line_search(state, objective, &mut scratch)?;
-        let mut restarted = false;
         // Where the direction is -grad already, trying it again would only repeat the failure.
         if accepted.is_none() && state.slope != -state.gradient_square {
             restarted = true;
@@ -144,6 +153,7 @@ impl Solver {
         state.damping = damping;
         state.last = Iteration {
             iteration: state.last.iteration + 1,
+            phase: Some(Phase::TwoPass),
             passes: state.last.passes,
             cost: accepted.cost.total,
             train_mse: accepted.cost.train_mse,
@@ -157,6 +167,7 @@ impl Solver {
             guarded,
         };
         keep_best(state);
+        super::secant::look(state, &before);
         Ok(Some(state.last))
     }
 
@@ -334,13 +345,13 @@ impl Solver {
 
 /// The damping after a step: of the fully sampled problem, n_1 ... n_D / 2 is the whole step. A fifth of that
 /// is neither short nor long; what is shorter comes from weak directions that are divided by too little.
-fn damping_after(damping: f64, step: f64, point: &Point) -> f64 {
+pub(super) fn damping_after(damping: f64, step: f64, point: &Point) -> f64 {
     let whole = point.cells() / 2.0;
     (damping * (MODERATE * whole / step).powf(ADAPTATION)).clamp(LEAST_DAMPING, MOST_DAMPING)
 }
 
 /// direction = -gradient.
-fn set_to_descent(direction: &mut Tangent, gradient: &Tangent) {
+pub(super) fn set_to_descent(direction: &mut Tangent, gradient: &Tangent) {
     direction.copy_from(gradient);
     direction.scale(-1.0);
 }

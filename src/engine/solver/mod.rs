@@ -38,6 +38,7 @@ mod iterate;
 mod objective;
 mod options;
 mod polynomial;
+mod secant;
 mod state;
 mod stochastic;
 #[cfg(test)]
@@ -49,5 +50,6 @@ pub use iterate::Solver;
 pub use objective::{Cost, LinearisedStep, Objective};
 pub use options::{ARMIJO, Algorithm, Beta, MAX_TRIES, ORTHOGONAL, Options, StepRule};
 pub use polynomial::least_minimum;
-pub use state::{Best, Iteration, State, StoppedBy};
-pub use stochastic::{CHUNKS, Stochastic, StochasticAbout};
+pub use secant::{Ahead, Secant, SecantAbout};
+pub use state::{Best, Iteration, Phase, State, StoppedBy};
+pub use stochastic::{CHUNKS, LEAST_CHUNKS, Stochastic, StochasticAbout};

@@ -33,6 +33,9 @@ pub enum Algorithm {
     SteepestDescent,
     /// Steps from chunks of the data with momentum, and then conjugate gradients.
     Stochastic,
+    /// Few passes: steps from chunks until they have found the way down, conjugate gradients until their
+    /// steps hardly change, and then steps of one pass each; conjugate gradients again where that fails.
+    Auto,
     /// Conjugate gradients with the restart rule of geomCG (Kressner, Steinlechner and Vandereycken
     /// 2014): d = -g+ wherever |<g+, T(g)>| is [`ORTHOGONAL`] times <g+, g+> or more. Their method is
     /// this with [`Beta::PolakRibiere`] in the [`Embedded`](crate::manifold::Embedded) geometry.

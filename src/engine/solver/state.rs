@@ -2,14 +2,34 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::secant::Secant;
 use super::stochastic::Stochastic;
 use crate::manifold::{Point, Tangent};
+
+/// What an iteration is made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Phase {
+    /// None: the first point.
+    Start,
+    /// Steps from chunks of the data, one pass in all.
+    Chunks,
+    /// A pass for the length of the step, and one for the gradient where it leads.
+    TwoPass,
+    /// One pass: the length follows from the gradients at both ends.
+    OnePass,
+    /// Every row fitted to its own entries, mode by mode.
+    Sweep,
+}
 
 /// The record of one iteration: a line of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Iteration {
     /// 0 for the start.
     pub iteration: usize,
+    /// What it is made of. (Files of older versions do not say.)
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phase: Option<Phase>,
     /// Passes over the train entries up to here.
     pub passes: usize,
     /// The cost at this iterate; the train MSE unless the objective adds to it.
@@ -78,6 +98,8 @@ pub struct State {
     /// Where steps from chunks of the data stand, before conjugate gradients begin; none where there are
     /// no such steps (any more).
     pub stochastic: Option<Box<Stochastic>>,
+    /// Whether steps of one pass each may follow, and where they stand; none where they may not.
+    pub secant: Option<Box<Secant>>,
 }
 
 impl State {

@@ -6,9 +6,9 @@
 //!
 //! v = 0.7 T(v) - 0.2 t D g_k,   x = R_x(v),
 //!
-//! where t = n_1 ... n_D / 2 is the whole step of the fully sampled problem. An epoch is a step for
-//! every chunk in a seeded order: one pass over the data. The sum of the chunks' costs, each measured
-//! when its turn came, is the epoch's cost, so that nothing is read to measure it.
+//! (0.25 where they are only to cross the plateau), where t = n_1 ... n_D / 2 is the whole step of the fully
+//! sampled problem. An epoch is a step for every chunk in a seeded order: one pass over the data. The sum of the
+//! chunks' costs, each measured when its turn came, is the epoch's cost, so that nothing is read to measure it.
 //!
 //! The paper's metric divides by the eigenvalues of G_d G_d^T. Far from the solution the weak ones are
 //! noise, and steps from a part of the data that are divided by them blow up: this is what made such
@@ -19,7 +19,7 @@
 
 use super::iterate::Solver;
 use super::objective::Objective;
-use super::state::{Iteration, State};
+use super::state::{Iteration, Phase, State};
 use crate::manifold::{Frame, Geometry, Point, retract};
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
@@ -43,6 +43,23 @@ const MOST_HALVINGS: usize = 6;
 const MOST_SLOW: usize = 3;
 const SLOW: f64 = 0.75;
 const UNDAMPED: f64 = 1e-8;
+/// Where steps of conjugate gradients and of one pass follow (`--algorithm auto`), it is their turn as soon as the
+/// plateau is behind: after so many epochs in a row that leave a share of the cost between these, when damping is
+/// not the reason any more,
+const MOST_STEADY: usize = 2;
+const STEADY: (f64, f64) = (0.15, 0.6);
+/// or after so many in a row that leave more,
+const MOST_SLOW_FIRST: usize = 6;
+/// or where so many epochs were taken back.
+const MOST_HALVINGS_FIRST: usize = 2;
+/// The damping ends here then. With few entries, epochs that are damped less blow up on the plateau, and what
+/// they leave behind makes conjugate gradients crawl: this, a larger share of the whole step for rows of the leading
+/// mode and a smaller one for all others is what crosses it with every seed.
+const LEAST_DAMPING: f64 = 1e-7;
+const RATE_FIRST: f64 = 0.25;
+/// What is known of a part only has the weight of so many chunks in all.
+const PARTS: f64 = 4.0;
+const PARTS_FIRST: f64 = 6.0;
 /// Fewer chunks than this are not worth it.
 pub const LEAST_CHUNKS: usize = 4;
 /// How many chunks data is cut into where it has that many blocks.
@@ -86,11 +103,17 @@ pub struct StochasticAbout {
     pub slow: usize,
     /// Whether it is conjugate gradients' turn.
     pub done: bool,
+    /// Whether these are only to cross the plateau.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub first: bool,
+    /// Epochs in a row that gained steadily.
+    #[serde(default)]
+    pub steady: usize,
 }
 
 impl Stochastic {
-    /// At the start of a run.
-    pub fn new(point: &Point, seed: u64) -> Self {
+    /// At the start of a run; `first` where they are only to cross the plateau.
+    pub fn new(point: &Point, seed: u64, first: bool) -> Self {
         let about = StochasticAbout {
             seed,
             epoch: 0,
@@ -103,6 +126,8 @@ impl Stochastic {
             halvings: 0,
             slow: 0,
             done: false,
+            first,
+            steady: 0,
         };
         Stochastic { about, start: point.clone(), back: point.clone() }
     }
@@ -120,19 +145,29 @@ impl StochasticAbout {
     fn judge(&mut self, cost: f64) -> bool {
         let [last, before] = self.bars;
         if cost.is_finite() && last.is_none_or(|last| cost <= last) {
-            let slow = last.is_some_and(|last| cost > SLOW * last) && self.damping < UNDAMPED;
-            self.slow = if slow { self.slow + 1 } else { 0 };
+            let share = last.map_or(0.0, |last| cost / last);
+            let (undamped, least, most) = match self.first {
+                true => (self.damping <= LEAST_DAMPING, STEADY.1, MOST_SLOW_FIRST),
+                false => (self.damping < UNDAMPED, SLOW, MOST_SLOW),
+            };
+            self.slow = if share > least && undamped { self.slow + 1 } else { 0 };
+            // Behind the plateau, where epochs have been taken back, it does not wait for less damping.
+            let steady = STEADY.0 < share && share < STEADY.1 && (undamped || self.halvings > 0);
+            self.steady = if steady { self.steady + 1 } else { 0 };
             self.damping *= LESS;
+            if self.first {
+                self.damping = self.damping.max(LEAST_DAMPING);
+            }
             self.bars = [Some(cost), last];
-            self.done = self.slow >= MOST_SLOW;
+            self.done = self.slow >= most || self.first && self.steady >= MOST_STEADY;
             return true;
         }
         self.bars = [before, before];
         self.damping = (MORE * self.damping).max(DAMPING);
         self.share /= 2.0;
         self.halvings += 1;
-        self.slow = 0;
-        self.done = self.halvings >= MOST_HALVINGS;
+        (self.slow, self.steady) = (0, 0);
+        self.done = self.halvings >= if self.first { MOST_HALVINGS_FIRST } else { MOST_HALVINGS };
         false
     }
 }
@@ -192,7 +227,8 @@ impl Solver {
         drop(frame);
         // A chunk has all entries of its own slices, so that it says of their rows what the whole data
         // would; of everything else it says a part, which is given more weight.
-        let weight = (chunks as f64 / 4.0).max(1.0);
+        let (rate, parts) = if about.first { (RATE_FIRST, PARTS_FIRST) } else { (RATE, PARTS) };
+        let weight = (chunks as f64 / parts).max(1.0);
         for (mode, rows) in scratch.partials.factors.iter_mut().enumerate() {
             if Some(mode) != objective.leading_mode() {
                 rows.scale(weight);
@@ -200,7 +236,7 @@ impl Solver {
         }
         scratch.partials.core.scale(weight);
         let whole = state.point.cells() / 2.0;
-        state.direction.axpby(-RATE * about.share * whole, &scratch.partials, MOMENTUM);
+        state.direction.axpby(-rate * about.share * whole, &scratch.partials, MOMENTUM);
         let moved = retract(&state.point, &state.direction, 1.0, &mut scratch.trial).is_ok();
         let sound = moved && about.cost.is_finite();
         if sound {
@@ -251,6 +287,7 @@ impl Solver {
         let validation_mse = objective.validation(&state.point)?;
         state.last = Iteration {
             iteration: state.last.iteration + 1,
+            phase: Some(Phase::Chunks),
             passes: state.last.passes,
             cost,
             train_mse: cost,

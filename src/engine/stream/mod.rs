@@ -158,29 +158,56 @@ impl Stream {
         })
     }
 
-    /// The split cut into at most `count` parts of whole blocks, contiguous and with about as many
-    /// entries each, whatever files they lie in. A part is a stream of its own over the same open files,
-    /// for one process.
+    /// The split cut into at most `count` parts of whole blocks with about as many entries each. A part has a
+    /// stretch of every lane, or of some where there are few blocks, so that all lanes, and with them all
+    /// processes, are at work on it. It is a stream of its own over the same open files.
     pub fn parts(&self, count: usize) -> Vec<Stream> {
-        let part = |part: Lane| {
-            let blocks = self.blocks[part.blocks].to_vec();
-            let lanes = divide(&self.tables, &blocks, self.share.lanes.max(1));
-            Stream {
-                share: Share { team: Team::alone(), ..self.share },
-                shards: Arc::clone(&self.shards),
-                tables: Arc::clone(&self.tables),
-                readers: Arc::clone(&self.readers),
-                access: self.access,
-                checked: blocks.iter().map(|_| AtomicBool::new(false)).collect(),
-                blocks,
-                own: 0..lanes.len(),
-                lanes,
-                entries: part.entries,
-                weight_scale: self.weight_scale,
-                bytes_read: Arc::clone(&self.bytes_read),
+        let count = count.min(self.blocks.len()).max(1);
+        let stretches = count * (self.blocks.len() / count).clamp(1, self.lanes.len());
+        let mut parts = vec![Vec::new(); count];
+        for (number, stretch) in divide(&self.tables, &self.blocks, stretches).into_iter().enumerate() {
+            parts[number % count].extend(stretch.blocks);
+        }
+        parts.retain(|blocks| !blocks.is_empty());
+        parts.into_iter().map(|blocks| self.part(&blocks)).collect()
+    }
+
+    /// Some of the blocks, in order.
+    fn part(&self, positions: &[usize]) -> Stream {
+        let blocks: Vec<(usize, usize)> = positions.iter().map(|&position| self.blocks[position]).collect();
+        let mut lanes = Vec::new();
+        let mut own = 0..0;
+        for (number, lane) in self.lanes.iter().enumerate() {
+            let place = |block: usize| positions.partition_point(|&position| position < block);
+            let within = place(lane.blocks.start)..place(lane.blocks.end);
+            if !within.is_empty() {
+                let entries = blocks[within.clone()].iter();
+                let entries =
+                    entries.map(|&(shard, number)| u64::from(self.tables[shard][number].entries)).sum();
+                // The whole lane's slices: sums for them are there already.
+                lanes.push(Lane { blocks: within, slices: lane.slices.clone(), entries });
             }
-        };
-        divide(&self.tables, &self.blocks, count).into_iter().map(part).collect()
+            if number + 1 == self.own.start {
+                own.start = lanes.len();
+            }
+            if number + 1 == self.own.end {
+                own.end = lanes.len();
+            }
+        }
+        Stream {
+            share: self.share,
+            shards: Arc::clone(&self.shards),
+            tables: Arc::clone(&self.tables),
+            readers: Arc::clone(&self.readers),
+            access: self.access,
+            checked: blocks.iter().map(|_| AtomicBool::new(false)).collect(),
+            blocks,
+            own: own.start..own.end.max(own.start),
+            entries: lanes.iter().map(|lane| lane.entries).sum(),
+            lanes,
+            weight_scale: self.weight_scale,
+            bytes_read: Arc::clone(&self.bytes_read),
+        }
     }
 
     /// The lanes that this process goes through, in order.
@@ -370,35 +397,79 @@ pub(crate) fn divide(tables: &[Vec<BlockRow>], blocks: &[(usize, usize)], lanes:
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_part_of_the_blocks_has_as_many_lanes_as_the_whole() {
+    /// A split of so many blocks, nothing of which can be read.
+    fn stream(blocks: u32, lanes: usize, team: Team) -> Stream {
         let row = |block: u32| BlockRow {
             offset: 0,
             bytes: 64,
             entries: 1000 + block % 7,
-            first: block,
-            last: block,
+            first: block / 2,
+            last: block / 2 + 1,
             crc: 0,
         };
+        let half = blocks / 2;
         let tables: Vec<Vec<BlockRow>> =
-            [0..100, 100..160].map(|blocks: Range<u32>| blocks.map(row).collect()).into();
-        let blocks: Vec<(usize, usize)> =
-            (0..160).map(|block| if block < 100 { (0, block) } else { (1, block - 100) }).collect();
-        let even = |lanes: &[Lane], count: usize| {
-            assert_eq!(lanes.len(), count);
-            let (least, most) = lanes
+            [0..half, half..blocks].map(|blocks: Range<u32>| blocks.map(row).collect()).into();
+        let of = |shard: usize| (0..tables[shard].len()).map(move |block| (shard, block));
+        let blocks: Vec<(usize, usize)> = of(0).chain(of(1)).collect();
+        let lanes = divide(&tables, &blocks, lanes);
+        Stream {
+            share: Share { lanes: lanes.len(), team },
+            shards: Arc::new([None, None]),
+            tables: tables.into(),
+            readers: Arc::new([None, None]),
+            access: Access::Cached,
+            checked: Vec::new(),
+            own: team.lanes_of(team.process(), lanes.len()),
+            entries: lanes.iter().map(|lane| lane.entries).sum(),
+            blocks,
+            lanes,
+            weight_scale: 1.0,
+            bytes_read: Arc::default(),
+        }
+    }
+
+    #[test]
+    fn parts_have_every_block_once_and_all_lanes_at_work() {
+        for (blocks, lanes, count) in
+            [(160, 8, 16), (64, 8, 16), (37, 5, 16), (9, 8, 16), (3, 8, 16), (64, 3, 4)]
+        {
+            let whole = stream(blocks, lanes, Team::alone());
+            let parts = whole.parts(count);
+            assert_eq!(parts.len(), count.min(blocks as usize));
+            let mut seen: Vec<(usize, usize)> = parts.iter().flat_map(|part| part.blocks.clone()).collect();
+            seen.sort_unstable();
+            assert_eq!(seen, whole.blocks);
+            assert_eq!(parts.iter().map(|part| part.entries).sum::<u64>(), whole.entries);
+            let mean = whole.entries / parts.len() as u64;
+            for part in &parts {
+                assert!(part.entries.abs_diff(mean) <= 1010 + mean / 2, "{} of {mean}", part.entries);
+                let own: u64 = part.lanes().iter().map(|lane| lane.entries).sum();
+                assert_eq!((own, part.lanes().len()), (part.entries, part.lanes.len()));
+                // A lane has no block that the lane of the whole has not.
+                for lane in &part.lanes {
+                    let own = &part.blocks[lane.blocks.clone()];
+                    assert!(whole.lanes.iter().any(|of| {
+                        let of_whole = &whole.blocks[of.blocks.clone()];
+                        of.slices == lane.slices && own.iter().all(|block| of_whole.contains(block))
+                    }));
+                }
+                assert!(part.lanes.len() >= whole.lanes.len().min(blocks as usize / parts.len()).max(1));
+            }
+        }
+    }
+
+    #[test]
+    fn the_parts_of_several_processes_are_those_of_one() {
+        let alone = stream(160, 8, Team::alone()).parts(16);
+        let teams = Team::of_threads(3).into_iter().map(|team| stream(160, 8, team).parts(16));
+        let teams: Vec<Vec<Stream>> = teams.collect();
+        for (number, part) in alone.iter().enumerate() {
+            let lanes: Vec<Range<usize>> = teams
                 .iter()
-                .fold((u64::MAX, 0), |(least, most), lane| (lane.entries.min(least), lane.entries.max(most)));
-            assert!(most - least <= 1100, "{least} to {most}");
-        };
-        let parts = divide(&tables, &blocks, 10);
-        even(&parts, 10);
-        for part in parts {
-            let own = &blocks[part.blocks];
-            let lanes = divide(&tables, own, LANES);
-            even(&lanes, LANES);
-            assert_eq!(lanes.iter().map(|lane| lane.entries).sum::<u64>(), part.entries);
-            assert_eq!((lanes[0].blocks.start, lanes[LANES - 1].blocks.end), (0, own.len()));
+                .flat_map(|team| team[number].lanes().iter().map(|lane| lane.blocks.clone()))
+                .collect();
+            assert_eq!(lanes, part.lanes.iter().map(|lane| lane.blocks.clone()).collect::<Vec<_>>());
         }
     }
 }

@@ -6,7 +6,7 @@ use super::recorder::Recorder;
 use std::path::Path;
 use tenfill_engine::checkpoint::{Checkpoints, Progress};
 use tenfill_engine::manifold::{Distribution, Tangent, random_point};
-use tenfill_engine::solver::{Best, Iteration, State};
+use tenfill_engine::solver::{Ahead, Best, Iteration, Phase, Secant, SecantAbout, State};
 use tenfill_engine::storage::{RealDisk, remove_partial};
 
 /// A state that no other iteration has.
@@ -25,6 +25,7 @@ fn state(iteration: usize) -> State {
         first_gradient_norm: 3.3,
         last: Iteration {
             iteration,
+            phase: Some(Phase::OnePass),
             passes: 2 * iteration,
             cost: 1.0 / 3.0,
             train_mse: 1e-300,
@@ -42,6 +43,10 @@ fn state(iteration: usize) -> State {
         damping: 0.37,
         stuck: false,
         stochastic: None,
+        secant: Some(Box::new(Secant {
+            about: SecantAbout { calm: 1, step: 0.7, expected: 0.2, square: 0.1 },
+            ahead: Some(Ahead { offset: tangent(iteration + 400), gradient: tangent(iteration + 500) }),
+        })),
     }
 }
 

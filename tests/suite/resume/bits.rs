@@ -6,7 +6,7 @@ use tenfill_engine::kernel::Precision;
 use tenfill_engine::objective::Needs;
 use tenfill_engine::shard::Dataset;
 
-const LAST: usize = 40;
+const LAST: usize = 36;
 
 fn text(path: &Path) -> &str {
     path.to_str().unwrap()
@@ -89,7 +89,8 @@ fn a_tight_budget_gives_the_same_bits() {
     let [data, whole, run] = ["data", "whole", "run"].map(|name| place.path().join(name));
     let options = ["--rank", "2", "--entries", "20000", "--validation", "0.1"];
     succeed(&[&["synth", "-o", text(&data), "--dims", "90000,70000,50000"], &options[..]].concat());
-    let needs = Needs::of(&Dataset::open(&data).unwrap(), &[2, 2, 2], Precision::Mixed, None, 1);
+    let needs =
+        Needs::of(&Dataset::open(&data).unwrap(), &[2, 2, 2], Precision::Mixed, None, 1).with_chunks();
     let tight = (needs.total(1) + needs.copy / 2).to_string();
     let waits = "passes wait for checkpoints";
     let told = succeed(&complete(text(&data), text(&whole), "8"));

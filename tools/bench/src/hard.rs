@@ -89,9 +89,9 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
             );
         };
         for (way, options) in [
-            ("cg", &[][..]),
+            ("cg", &["--algorithm", "cg"][..]),
             ("cg, exact line search", &["--step", "exact"]),
-            ("cg, normal start", &["--init", "gaussian"]),
+            ("cg, normal start", &["--algorithm", "cg", "--init", "gaussian"]),
             ("sgd, then cg", &["--algorithm", "sgd"]),
         ] {
             let done = complete(place, &data, "hard-run", &[&PLAIN[..], options, &limit].concat())?;

@@ -2,6 +2,7 @@
 
 mod append;
 mod cases;
+mod classes;
 mod compare;
 mod convert;
 mod export;
@@ -36,6 +37,7 @@ enum Command {
     Convert(convert::Arguments),
     Kernels(kernels::Arguments),
     Instances(instances::Arguments),
+    Classes(classes::Arguments),
     Iterations(iterations::Arguments),
     Scaling(scaling::Arguments),
     Compare(compare::Arguments),
@@ -56,6 +58,7 @@ fn main() -> ExitCode {
         Command::Convert(arguments) => convert::run(&arguments),
         Command::Kernels(arguments) => kernels::run(&arguments),
         Command::Instances(arguments) => instances::run(&arguments),
+        Command::Classes(arguments) => classes::run(&arguments),
         Command::Iterations(arguments) => iterations::run(&arguments),
         Command::Scaling(arguments) => scaling::run(&arguments),
         Command::Compare(arguments) => compare::run(&arguments),

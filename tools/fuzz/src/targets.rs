@@ -13,7 +13,7 @@ use tenfill_engine::model::{
     Uncertainty,
 };
 use tenfill_engine::shard::{Manifest, Shard, ShardWriter};
-use tenfill_engine::solver::{Best, Iteration, State, Stochastic};
+use tenfill_engine::solver::{Ahead, Best, Iteration, Phase, Secant, State, Stochastic};
 use tenfill_engine::storage::RealDisk;
 
 const DIMS: [u32; 3] = [40, 300, 70_000];
@@ -200,6 +200,7 @@ fn checkpoints(place: &Path) -> Vec<Vec<u8>> {
     let tangent = || Tangent { factors: point().factors, core: point().core };
     let last = Iteration {
         iteration: 7,
+        phase: Some(Phase::TwoPass),
         passes: 15,
         cost: 0.5,
         train_mse: 0.5,
@@ -225,7 +226,12 @@ fn checkpoints(place: &Path) -> Vec<Vec<u8>> {
         damping: 1.0,
         stuck: false,
         // One of the two inside an epoch of steps from chunks.
-        stochastic: (!best).then(|| Box::new(Stochastic::new(&point(), 3))),
+        stochastic: (!best).then(|| Box::new(Stochastic::new(&point(), 3, true))),
+        // The other one between steps of one pass.
+        secant: best.then(|| {
+            let ahead = Some(Ahead { offset: tangent(), gradient: tangent() });
+            Box::new(Secant { ahead, ..Secant::default() })
+        }),
     };
     let save = |best| {
         store(place)

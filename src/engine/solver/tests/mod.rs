@@ -2,6 +2,7 @@
 
 mod endings;
 mod geomcg;
+mod secant;
 
 use std::convert::Infallible;
 use std::ops::ControlFlow;
