@@ -23,6 +23,9 @@ struct PosteriorAbout {
     sweep: usize,
     /// How many numbers of sums are carried to the next sweep.
     sums: usize,
+    /// Whether these are filled up to whole vectors; before that was so, they cannot be read.
+    #[serde(default)]
+    padded: bool,
     residuals: f64,
     levels: Vec<LevelAbout>,
 }
@@ -94,6 +97,7 @@ fn write_posterior(writer: &mut ContainerWriter<'_>, prefix: &str, posterior: &P
         noise: posterior.noise,
         sweep: posterior.sweep,
         sums: posterior.sums.len(),
+        padded: true,
         residuals: posterior.residuals,
         levels,
     }
@@ -160,6 +164,11 @@ fn read_posterior(
             false => Vec::new(),
         };
         levels.push(Level { rows, width: k, means, variances, covariances, counts, features, prior });
+    }
+    if about.sums > 0 && !about.padded {
+        return Err(Error::request(
+            "the checkpoint was written by an earlier tenfill in its first sweeps: complete the data anew",
+        ));
     }
     Ok(Posterior {
         shape: about.shape.clone(),
