@@ -74,7 +74,7 @@ fn new_ids_come_behind_the_others_and_bins_go_on_both_ways() {
     let rows = ratings(12);
     let middle =
         |row: &&Row| row.1 >= 30 && row.2 > 1_000_000_000 + 25 * DAY && row.2 < 1_000_000_000 + 60 * DAY;
-    let old: Vec<Row> = rows.iter().filter(middle).filter(|row| row.0 < "u3".to_string()).cloned().collect();
+    let old: Vec<Row> = rows.iter().filter(middle).filter(|row| row.0.as_str() < "u3").cloned().collect();
     let (mut early, mut late) = (Vec::new(), Vec::new());
     for row in rows.iter().filter(|row| !old.contains(row)) {
         if row.2 % 2 == 0 { early.push(row.clone()) } else { late.push(row.clone()) }

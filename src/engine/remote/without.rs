@@ -31,9 +31,9 @@ pub fn reader(path: &Path, _: &Control) -> Result<Box<dyn Read + Send>> {
     missing(path)
 }
 
-/// There is none.
+/// None can be made.
 #[derive(Debug, Clone)]
-pub enum Blocks {}
+pub struct Blocks(());
 
 impl Blocks {
     /// Opens an object.
@@ -43,17 +43,17 @@ impl Blocks {
 
     /// Its number of bytes.
     pub fn size(&self) -> u64 {
-        match *self {}
+        0
     }
 
     /// So many bytes from `start`.
     pub fn bytes(&self, _: u64, _: usize) -> Result<Bytes> {
-        match *self {}
+        missing(Path::new(""))
     }
 }
 
-/// There is none.
-pub enum Upload {}
+/// None can be made.
+pub struct Upload(());
 
 impl Upload {
     /// Begins an object.
@@ -63,16 +63,16 @@ impl Upload {
 
     /// Completes it.
     pub fn finish(self) -> Result<()> {
-        match self {}
+        missing(Path::new(""))
     }
 }
 
 impl Write for Upload {
-    fn write(&mut self, _: &[u8]) -> io::Result<usize> {
-        match *self {}
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        Ok(bytes.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        match *self {}
+        Ok(())
     }
 }

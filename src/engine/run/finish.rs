@@ -87,8 +87,10 @@ impl Session<'_> {
         let error = |split: Split| of(split).and_then(|errors| errors.scored.mse());
         let judges = [Split::Test, Split::Validation, Split::Train].into_iter().filter_map(of);
         let learned = judges.filter_map(SplitErrors::r2).next().is_some_and(|r2| r2 > LEARNED);
-        if let Some(mse) = error(Split::Train).filter(|_| trainer.extra.sweeping.is_some()) {
-            // While rows were fitted, latent values stood in for those at the ends.
+        // While rows were fitted, latent values stood in for those at the ends; an epoch of steps from chunks adds up
+        // its error on the way, at points that it has left since.
+        let roughly = trainer.extra.sweeping.is_some() || trainer.state.stochastic.is_some();
+        if let Some(mse) = error(Split::Train).filter(|_| roughly) {
             train_mse = mse;
             let mse = trainer.state.best.as_ref().map(|best| best.validation_mse);
             saver.write_model(&model, (best_iteration, train_mse, mse))?;

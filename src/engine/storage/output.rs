@@ -37,7 +37,7 @@ impl Output {
     pub fn check_inputs(&self) -> Result<()> {
         if self.inputs.contains(&self.path) {
             let path = self.path.display();
-            return Err(Error::request(format!("{path} is an input: give the output another name")));
+            return Err(Error::request(format!("{path} is an input ({path}): give the output another name")));
         }
         let output = Identity::behind(&self.path);
         let above = folders_above(&self.path);

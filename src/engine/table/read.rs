@@ -43,7 +43,7 @@ pub struct Table {
 }
 
 enum Source {
-    Parquet { reader: Parts, row: u64 },
+    Parquet { reader: Box<Parts>, row: u64 },
     Text { reader: Box<csv::Reader<Limited>>, since: Rc<Cell<usize>> },
     Blanks { reader: Box<dyn io::BufRead>, delimiter: Delimiter, line: u64, skip: bool },
     Empty,
@@ -77,7 +77,7 @@ impl Table {
         if let Some(parts) = parts::find(path, control)? {
             let reader = Parts::open(parts, None, BATCH_ROWS, control)?;
             let schema = reader.schema();
-            let source = Source::Parquet { reader, row: 0 };
+            let source = Source::Parquet { reader: Box::new(reader), row: 0 };
             return Ok(Table { path: name, schema, header: true, read, source });
         }
         let mut stream = source::open(&path.into(), read.clone(), control)?;
@@ -90,7 +90,7 @@ impl Table {
             let file = source::spool(Cursor::new(begun).chain(stream), path, &std::env::temp_dir())?;
             let reader = Parts::open(vec![name.clone().into()], Some(file), BATCH_ROWS, control)?;
             let schema = reader.schema();
-            let source = Source::Parquet { reader, row: 0 };
+            let source = Source::Parquet { reader: Box::new(reader), row: 0 };
             return Ok(Table { path: name, schema, header: true, read, source });
         }
         if memchr::memchr(0, &begun).is_some() {

@@ -149,7 +149,7 @@ fn parquet_parts_and_their_folders_are_one_table() {
     fine(place.path(), &server, &format!("convert s3://lake/t/year=*/*.parquet -o glob.tenfill {options}"));
     let local = contents(&place.path().join("local.tenfill"));
     assert_eq!(local.len(), 40);
-    assert!(local.contains_key(&["0".to_string(), "1".into(), "2024".into()].to_vec()), "{local:?}");
+    assert!(local.contains_key(["0".to_string(), "1".into(), "2024".into()].as_slice()), "{local:?}");
     assert_eq!(contents(&place.path().join("far.tenfill")), local);
     assert_eq!(contents(&place.path().join("glob.tenfill")), local);
 }
@@ -175,7 +175,7 @@ fn questions_come_from_a_store_and_answers_go_there() {
         place.path(),
         &server,
         "predict run s3://bucket/ask.csv -o s3://bucket/ask.csv --force",
-        "is an input: give the output another name",
+        "is an input (s3://bucket/ask.csv): give the output another name",
     );
     let web = format!("predict run s3://bucket/ask.csv -o {}", server.web("x.csv"));
     fails(place.path(), &server, &web, "a web address cannot be written to");

@@ -246,7 +246,9 @@ fn limit(data: &Path, noise: f64) -> Result<f64, String> {
 
 fn make(place: &Place, data: &Data, seed: u64, out: &Path) -> Result<(), String> {
     let seed_text = seed.to_string();
-    let (n, entries, pick, offset): (u32, usize, fn(u32, f64) -> u32, f64) = match *data {
+    /// Where along a mode a number from 0 to 1 falls.
+    type Pick = fn(u32, f64) -> u32;
+    let (n, entries, pick, offset): (u32, usize, Pick, f64) = match *data {
         Data::Synth(options) => {
             let mut synth = Command::new(&place.tenfill);
             synth.args(["synth", "--quiet", "--force", "--seed", &seed_text]).args(options.split(' '));
