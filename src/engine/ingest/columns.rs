@@ -279,9 +279,20 @@ impl Columns {
         }
         let numeric = |&column: &usize| self.first_number(column).is_some() && !self.looks_like_time(column);
         if self.names.is_some() {
-            let mut candidates = free.iter().copied().filter(numeric);
-            if let (Some(column), None, false) = (candidates.next(), candidates.next(), taken.is_empty()) {
-                return Ok(column);
+            // One column of numbers can be meant, or one that is no whole number where the others are.
+            let id = |column: usize| {
+                let name = self.name(column);
+                let ends = ["_id", "_ID", "Id", "ID"].iter().any(|end| name.ends_with(end));
+                taken.is_empty()
+                    && (ends || ["id", "user", "item", "index"].contains(&name.to_lowercase().as_str()))
+            };
+            let candidates = free.iter().copied().filter(|column| numeric(column) && !id(*column));
+            let candidates: Vec<usize> = candidates.collect();
+            let broken = |column: &&usize| self.first.get(**column).is_some_and(|text| text.contains('.'));
+            let mut decimal = candidates.iter().filter(broken);
+            match (&candidates[..], decimal.next(), decimal.next()) {
+                ([column], ..) | (_, Some(column), None) => return Ok(*column),
+                _ => {}
             }
             let names = list((0..self.count).map(|column| self.name(column)));
             if !free.iter().any(numeric) {
@@ -441,6 +452,17 @@ mod tests {
         let split = |line: &str| line.split(',').map(str::to_string).collect::<Vec<_>>();
         let names = (!header.is_empty()).then(|| split(header));
         Columns { names, count: split(first).len(), first: split(first), tns: false }
+    }
+
+    #[test]
+    fn a_value_is_guessed_where_one_column_can_be_meant() {
+        let of = |names: &str, first: &str| columns(names, first).guess_value(&[]);
+        assert_eq!(of("station,day,temp,note", "S1,2024-01-01,3,x"), Ok(2));
+        assert_eq!(of("sensor,hour,pm10", "3,7,12.5"), Ok(2));
+        assert!(of("a,b,c", "1,2,3").unwrap_err().contains("which column"));
+        assert!(of("a,b,c", "1,2.5,3.5").unwrap_err().contains("which column"));
+        // An id is no value, though it is the only number.
+        assert!(of("userId,film", "1,Alien").is_err());
     }
 
     #[test]
