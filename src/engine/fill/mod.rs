@@ -1,8 +1,8 @@
 //! A table or an array, given back with its holes filled.
 //!
-//! What has a value becomes a dataset, the dataset a run, and then the table is read once more: [`text`] copies
-//! its bytes, [`columns`] its columns and [`array`] its cells, and what the model says stands where nothing
-//! stood. [`baseline`] says what is to be had without a model.
+//! What has a value becomes a dataset, the dataset a run, and then the table is read once more: `text` copies
+//! its bytes, `columns` its columns and `array` its cells, and what the model says stands where nothing
+//! stood. `baseline` says what is to be had without a model.
 
 mod array;
 mod ask;
