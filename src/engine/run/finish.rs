@@ -8,7 +8,7 @@ use crate::objective::{Scoring, score, varies};
 use crate::recipe::Trainer;
 use crate::reduce::Exchange;
 use crate::shard::{Dataset, Split};
-use crate::solver::StoppedBy;
+use crate::solver::{Algorithm, StoppedBy};
 use crate::storage::RunLayout;
 use crate::stream::{Share, Stream};
 use std::path::Path;
@@ -89,8 +89,10 @@ impl Session<'_> {
         let learned = judges.filter_map(SplitErrors::r2).next().is_some_and(|r2| r2 > LEARNED);
         // While rows were fitted, latent values stood in for those at the ends; an epoch of steps from chunks adds up
         // its error on the way, at points that it has left since.
-        let roughly = trainer.extra.sweeping.is_some() || trainer.state.stochastic.is_some();
-        if let Some(mse) = error(Split::Train).filter(|_| roughly) {
+        let chunks = matches!(self.config.solver.algorithm, Algorithm::Auto | Algorithm::Stochastic);
+        let differs = |mse: &f64| (mse - train_mse).abs() > 1e-6 * train_mse;
+        let rough = |mse: &f64| trainer.extra.sweeping.is_some() || chunks && differs(mse);
+        if let Some(mse) = error(Split::Train).filter(rough) {
             train_mse = mse;
             let mse = trainer.state.best.as_ref().map(|best| best.validation_mse);
             saver.write_model(&model, (best_iteration, train_mse, mse))?;
