@@ -90,6 +90,7 @@ impl Session<'_> {
         // While rows were fitted, latent values stood in for those at the ends; an epoch of steps from chunks adds up
         // its error on the way, at points that it has left since.
         let chunks = matches!(self.config.solver.algorithm, Algorithm::Auto | Algorithm::Stochastic);
+        let chunks = chunks && model.biases.is_none();
         let differs = |mse: &f64| (mse - train_mse).abs() > 1e-6 * train_mse;
         let rough = |mse: &f64| trainer.extra.sweeping.is_some() || chunks && differs(mse);
         if let Some(mse) = error(Split::Train).filter(rough) {

@@ -104,7 +104,13 @@ fn a_raw_file_can_be_completed_again_after_a_kill_during_its_conversion() {
     assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     let (mut child, _) = spawn(&complete(text(&pipe), text(&run), "5"));
     let begun = || crate::common::names(place.path()).iter().any(|name| name.starts_with(".run."));
-    wait_until(&mut child, begun);
+    // Without its mark a folder cannot be told to be ours, and stays.
+    let marked = || {
+        let mut names =
+            crate::common::names(place.path()).into_iter().filter(|name| name.starts_with(".run."));
+        names.any(|name| place.path().join(name).join(".tenfill-partial").exists())
+    };
+    wait_until(&mut child, marked);
     child.kill().unwrap();
     child.wait().unwrap();
     let told = fail(&["resume", text(&run)]);
