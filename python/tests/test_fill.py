@@ -27,7 +27,9 @@ def test_a_frame_comes_back_with_its_holes_filled():
     assert (filled["filled"].to_numpy() == holes.ravel()).all()
     found = filled["pm10"].to_numpy()
     assert (found[~holes.ravel()] == truth.ravel()[~holes.ravel()]).all()
-    assert np.abs(found - truth.ravel()).max() < 0.5
+    # A few hundred values tell the cycles: far nearer than their spread.
+    missed = (found - truth.ravel())[holes.ravel()]
+    assert np.sqrt((missed**2).mean()) < 0.2 * truth.std()
 
 
 def test_an_array_comes_back_as_it_was():
