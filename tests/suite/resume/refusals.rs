@@ -104,13 +104,17 @@ fn a_raw_file_can_be_completed_again_after_a_kill_during_its_conversion() {
     assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     let (mut child, _) = spawn(&complete(text(&pipe), text(&run), "5"));
     let begun = || crate::common::names(place.path()).iter().any(|name| name.starts_with(".run."));
-    // Without its mark a folder cannot be told to be ours, and stays.
-    let marked = || {
-        let mut names =
-            crate::common::names(place.path()).into_iter().filter(|name| name.starts_with(".run."));
-        names.any(|name| place.path().join(name).join(".tenfill-partial").exists())
+    // Without its mark a folder cannot be told to be ours, and stays: neither the run's nor its dataset's.
+    let marked = |folder: &Path| folder.join(".tenfill-partial").exists();
+    let folders = |folder: &Path| {
+        let inside = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+        inside.filter(|path| path.is_dir()).collect::<Vec<_>>()
     };
-    wait_until(&mut child, marked);
+    let converting = || {
+        let mut runs = folders(place.path()).into_iter().filter(|run| marked(run));
+        runs.any(|run| folders(&run).iter().any(|data| marked(data)))
+    };
+    wait_until(&mut child, converting);
     child.kill().unwrap();
     child.wait().unwrap();
     let told = fail(&["resume", text(&run)]);
