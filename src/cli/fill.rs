@@ -3,6 +3,7 @@
 use super::Context;
 use super::complete::{RankArgument, parse_ranks};
 use super::convert::ConvertArguments;
+use super::outcome::say_learned;
 use serde_json::json;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -129,6 +130,9 @@ fn report(filled: &Filled, options: &FillOptions, usage: &Usage, context: &Conte
         units::size(usage.peak_anon_bytes())
     );
     context.print(format_args!("{}: {said}", options.output.display()));
+    if let Some(outcome) = outcome {
+        say_learned(outcome, context);
+    }
     context.finish(&json!({
         "rows": rows,
         "filled": count,
@@ -143,6 +147,7 @@ fn report(filled: &Filled, options: &FillOptions, usage: &Usage, context: &Conte
             "interpolation_rmse": held.interpolation.as_ref().map(|(_, rmse)| rmse),
             "interpolation_mode": held.interpolation.as_ref().map(|(mode, _)| mode),
         })),
+        "learned": outcome.as_ref().map(|outcome| outcome.learned),
         "rank": outcome.as_ref().map(|outcome| &outcome.rank),
         "iterations": outcome.as_ref().map(|outcome| outcome.last.iteration),
         "passes": outcome.as_ref().map(|outcome| outcome.last.passes),

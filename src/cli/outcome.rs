@@ -11,6 +11,16 @@ use tenfill_engine::solver::StoppedBy;
 use tenfill_engine::units::{self, digits};
 use tenfill_engine::usage::Usage;
 
+/// A model that has learned nothing says so.
+pub(super) fn say_learned(outcome: &Outcome, context: &Context) {
+    if !outcome.learned {
+        context.control.say(
+            "the model is no better than the mean of the train values: it has learned nothing; try a lower rank, \
+             --rank auto with validation entries, or more data",
+        );
+    }
+}
+
 /// The outcome for people and programs.
 pub(super) fn report(outcome: &Outcome, run: &Path, usage: &Usage, context: &Context) -> Result<ExitCode> {
     let peak = context.team.most(usage.peak_anon_bytes());
@@ -47,12 +57,7 @@ pub(super) fn report(outcome: &Outcome, run: &Path, usage: &Usage, context: &Con
         units::duration(outcome.progress.cpu_seconds),
         units::size(peak),
     ));
-    if !outcome.learned {
-        context.control.say(
-            "the model is no better than the mean of the train values: it has learned nothing; try a lower rank, \
-             --rank auto with validation entries, or more data",
-        );
-    }
+    say_learned(outcome, context);
     let errors: serde_json::Map<String, serde_json::Value> = (outcome.errors.iter())
         .map(|of| {
             let SplitErrors { split, scored, mean_mse, weight } = of;

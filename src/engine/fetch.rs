@@ -16,7 +16,7 @@ const LARGEST_MANIFEST: u64 = 256 << 20;
 
 /// Whether a dataset lies at an address.
 pub fn is_dataset(url: &Path, control: &Control) -> Result<bool> {
-    if !remote::is_remote(url) || remote::is_pattern(url) {
+    if !remote::is_remote(url) || remote::several(url).is_some_and(|(_, pattern)| pattern.is_some()) {
         return Ok(false);
     }
     // A file has a name with an ending of its own; only what may be a folder is asked about.

@@ -14,36 +14,26 @@ use std::sync::Arc;
 /// More objects than this are no table.
 const MOST: usize = 1_000_000;
 
-/// Whether a path is a pattern: it has a `*`, or `[` and `]`.
-fn is_pattern(path: &Path) -> bool {
-    let text = path.to_string_lossy();
-    text.contains('*') || text.contains('[') && text.contains(']')
-}
-
-/// The objects below an address, or those that a pattern names (`*` within a name, `**` through folders), by name.
-/// What begins with `_` or `.` is left out, unless the pattern names it.
+/// The objects below a folder, by name: all of them, or those whose names behind it fit a pattern (`*` within a name,
+/// `**` through folders). What begins with `_` or `.` is left out, unless a pattern names it.
 ///
 /// # Errors
 ///
 /// Where nothing can be listed; nothing found is no error.
-pub fn list(url: &Path, stop: &Stop) -> Result<Vec<Object>, Error> {
-    let location = Location::of(&bare(url))?;
+pub fn list(folder: &Path, pattern: Option<&str>, stop: &Stop) -> Result<Vec<Object>, Error> {
+    let location = Location::of(folder)?;
     if location.web {
         return Err(Error::new(
             Kind::Unsupported,
             "a web server cannot be asked which files it has: name them",
         ));
     }
-    let text = url.to_string_lossy().into_owned();
-    let pattern = is_pattern(url).then(|| text[bare_length(&text)..].trim_start_matches('/').to_string());
     let pattern = match pattern {
         Some(rest) => {
             let key = location.key.as_ref();
-            let whole = if key.is_empty() { rest } else { format!("{}/{rest}", Pattern::escape(key)) };
-            Some(
-                Pattern::new(&whole)
-                    .map_err(|error| Error::failed(format!("this pattern is none: {error}")))?,
-            )
+            let whole = if key.is_empty() { rest.into() } else { format!("{}/{rest}", Pattern::escape(key)) };
+            let pattern = Pattern::new(&whole);
+            Some(pattern.map_err(|error| Error::failed(format!("this is no pattern: {error}")))?)
         }
         None => None,
     };
@@ -78,29 +68,4 @@ async fn all(store: &dyn ObjectStore, prefix: &Key) -> Result<Vec<ObjectMeta>, E
         }
     }
     Ok(found)
-}
-
-/// Where the part of an address ends that holds no pattern: at the last slash before it.
-fn bare_length(text: &str) -> usize {
-    let first = text.find(['*', '[']).unwrap_or(text.len());
-    text[..first].rfind('/').map_or(first, |at| at + 1)
-}
-
-fn bare(url: &Path) -> PathBuf {
-    let text = url.to_string_lossy();
-    if is_pattern(url) { PathBuf::from(&text[..bare_length(&text)]) } else { url.into() }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn patterns_end_where_folders_do() {
-        let bare = |text: &str| bare(Path::new(text)).to_string_lossy().into_owned();
-        assert_eq!(bare("s3://bucket/year=2024/*.parquet"), "s3://bucket/year=2024/");
-        assert_eq!(bare("s3://bucket/a*/b.csv"), "s3://bucket/");
-        assert_eq!(bare("s3://bucket/plain.csv"), "s3://bucket/plain.csv");
-        assert!(is_pattern(Path::new("s3://b/[ab].csv")) && !is_pattern(Path::new("s3://b/[a.csv")));
-    }
 }

@@ -107,12 +107,15 @@ fn all_rows(
 /// The files that an address with a pattern, or of a folder in a store, stands for. Parts of Parquet stay together:
 /// the names of their folders are columns of one table.
 fn expanded(file: &Path, control: &Control) -> Result<Vec<PathBuf>> {
-    if !remote::is_pattern(file) && !remote::is_folder(file) {
+    if remote::several(file).is_none() {
         return Ok(vec![file.into()]);
     }
     let found = remote::list(file, control)?;
     let Some(first) = found.first() else { return Err(Error::input(file, "no object has such a name")) };
-    if ingest::parquet::is_parquet(first, control)? { Ok(vec![file.into()]) } else { Ok(found) }
+    if ingest::parquet::is_parquet(&first.path, control)? {
+        return Ok(vec![file.into()]);
+    }
+    Ok(found.into_iter().map(|object| object.path).collect())
 }
 
 fn convert_all(
@@ -149,12 +152,12 @@ fn gather_all(
     let objects = far.then(|| budget.reserve(remote::MEMORY, "reading from a store")).transpose()?;
 
     let all = all_rows(options, batches, given, control)?;
-    let total: u64 = all.iter().map(|(rows, _)| rows.bytes(control)).sum();
-    control.progress().stage("read", Unit::Bytes, total);
+    let sizes: Vec<u64> = all.iter().map(|(rows, _)| rows.bytes(control)).collect();
+    control.progress().stage("read", Unit::Bytes, sizes.iter().sum());
     let mut gather: Option<Gather> = None;
     let mut before = 0;
-    for (rows, part) in all {
-        let (name, bytes) = (rows.name(), rows.bytes(control));
+    for ((rows, part), bytes) in all.into_iter().zip(sizes) {
+        let name = rows.name();
         let input = match rows {
             Origin::File(path) => ingest::open(&path, &read, control)?,
             Origin::Batches(batches) => ingest::open_batches(batches, &read)?,

@@ -20,10 +20,11 @@ use crate::ingest::source::is_stdin;
 use crate::ingest::{self, Binning, ReadOptions, WideRequest};
 use crate::model::{ModeIds, Model};
 use crate::recipe::{BiasChoice, auto_rank, rating_range};
-use crate::run::{Config, Limits, Observer, Outcome, RunDirectory, check_rank, complete, inputs_of};
+use crate::remote::is_remote;
+use crate::run::{Config, Limits, Observer, Outcome, RunDirectory, check_rank, complete, in_pool, inputs_of};
 use crate::shard::{Dataset, Manifest, Split};
 use crate::solver::StoppedBy;
-use crate::storage::{Output, RealDisk, RunLayout};
+use crate::storage::{AtomicFile, Output, RealDisk, RunLayout};
 use crate::table::{Kind, Target};
 use crate::units::count;
 use std::path::{Path, PathBuf};
@@ -127,11 +128,7 @@ pub fn fill(
     let ids = ModeIds::of_all(&model)?;
     let read = reading(options, &model, &ids);
     let job = Job { options, model: &model, ids: &ids, output, memory: limits.memory, control };
-    let threads = limits.threads.clamp(1, crate::usage::most_threads());
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
-    let pool =
-        pool.map_err(|error| Error::request(format!("{threads} threads cannot be started: {error}")))?;
-    pool.install(|| write(&job, &read, &mut filled))?;
+    in_pool(limits, || write(&job, &read, &mut filled))?;
     Ok(filled)
 }
 
@@ -182,7 +179,8 @@ fn check(options: &FillOptions, control: &Control) -> Result<(PathBuf, Output)> 
         (Some(header), true) if !header.has_nan() => {
             return Err(Error::input(table, "an array of integers has no NaN: nothing is missing"));
         }
-        (Some(_), true) => {}
+        // Arrays are not written to stores.
+        (Some(_), true) => AtomicFile::check(&output)?,
         (Some(_), false) => {
             return Err(Error::request("an array is written as an array: end the output with .npy"));
         }
@@ -201,6 +199,9 @@ fn check(options: &FillOptions, control: &Control) -> Result<(PathBuf, Output)> 
 }
 
 fn beside(output: &Path) -> PathBuf {
+    if is_remote(output) {
+        return std::env::temp_dir();
+    }
     let parent = output.parent().filter(|parent| !parent.as_os_str().is_empty());
     parent.unwrap_or(Path::new(".")).into()
 }

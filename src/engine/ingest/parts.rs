@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 pub struct Part {
     /// The file.
     pub path: PathBuf,
+    /// Its number of bytes; 0 where it is not known.
+    pub bytes: u64,
     /// Columns that the names of folders give to all of its rows, as in `year=2024/month=3`; null where the value
     /// is Hive's word for that.
     pub keys: Vec<(String, Option<String>)>,
@@ -19,7 +21,8 @@ pub struct Part {
 
 impl From<PathBuf> for Part {
     fn from(path: PathBuf) -> Self {
-        Part { path, keys: Vec::new() }
+        let bytes = path.metadata().map_or(0, |about| about.len());
+        Part { path, bytes, keys: Vec::new() }
     }
 }
 
@@ -28,21 +31,22 @@ pub fn find(path: &Path, control: &Control) -> Result<Option<Vec<Part>>> {
     if is_stdin(path) {
         return Ok(None);
     }
-    let remote = remote::is_remote(path);
-    let folder = if remote { remote::is_folder(path) || remote::is_pattern(path) } else { path.is_dir() };
-    if !folder {
+    let far = remote::several(path).is_some();
+    if !far && !path.is_dir() {
         return Ok(parquet::is_parquet(path, control)?.then(|| vec![Part::from(path.to_path_buf())]));
     }
     let mut parts = Vec::new();
-    if remote {
+    if far {
         for found in remote::list(path, control)? {
-            let below = found.to_string_lossy()[prefix(path).min(found.as_os_str().len())..].to_string();
-            let folders = below.rsplit_once('/').map_or("", |(folders, _)| folders);
+            let folders = found.below.rsplit_once('/').map_or("", |(folders, _)| folders);
             let keys: Option<Vec<_>> = folders.split('/').filter(|name| !name.is_empty()).map(key).collect();
+            // An object that says what it is need not be asked: there may be thousands.
+            let is_parquet =
+                || Ok(found.below.ends_with(".parquet") || parquet::is_parquet(&found.path, control)?);
             if let Some(keys) = keys
-                && parquet::is_parquet(&found, control)?
+                && is_parquet()?
             {
-                parts.push(Part { path: found, keys });
+                parts.push(Part { path: found.path.clone(), bytes: found.bytes, keys });
             }
         }
     } else {
@@ -59,13 +63,6 @@ pub fn find(path: &Path, control: &Control) -> Result<Option<Vec<Part>>> {
         }
         None => Ok(Some(parts)),
     }
-}
-
-/// How long an address is up to its pattern's folder.
-fn prefix(path: &Path) -> usize {
-    let text = path.to_string_lossy();
-    let first = text.find('*').or_else(|| text.find('[')).unwrap_or(text.len());
-    text[..first].rfind('/').map_or(0, |at| at + 1)
 }
 
 /// Hidden and marker files (`_SUCCESS`) are left out.
@@ -87,7 +84,7 @@ fn walk(
                 walk(&path, &keys, control, parts)?;
             }
         } else if path.is_file() && parquet::is_parquet(&path, control)? {
-            parts.push(Part { path, keys: keys.to_vec() });
+            parts.push(Part { keys: keys.to_vec(), ..Part::from(path) });
         }
     }
     Ok(())
@@ -131,7 +128,5 @@ mod tests {
         assert_eq!(key("city=__HIVE_DEFAULT_PARTITION__"), Some(("city".into(), None)));
         assert_eq!(key("data"), None);
         assert_eq!(key("=1"), None);
-        assert_eq!(prefix(Path::new("s3://b/x/year=*/p.parquet")), "s3://b/x/".len());
-        assert_eq!(prefix(Path::new("s3://b/x/")), "s3://b/x/".len());
     }
 }

@@ -116,10 +116,9 @@ pub fn input_bytes(path: &Path, control: &Control) -> u64 {
     if is_stdin(path) {
         return 0;
     }
-    let folder = path.is_dir() || remote::is_folder(path) || remote::is_pattern(path);
-    if folder {
+    if path.is_dir() || remote::several(path).is_some() {
         let parts = parts::find(path, control).ok().flatten().unwrap_or_default();
-        return parts.iter().map(|part| input_bytes(&part.path, control)).sum();
+        return parts.iter().map(|part| part.bytes).sum();
     }
     if remote::is_remote(path) {
         return remote::size(path, control).unwrap_or(0);
@@ -267,7 +266,7 @@ pub fn read_rows(
                     batch.file.clone_from(path);
                     each(batch)?;
                 }
-                before += input_bytes(path, control);
+                before += part.bytes;
             }
             Ok(())
         }

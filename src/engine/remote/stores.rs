@@ -1,5 +1,6 @@
 //! With stores: errors and requests to stop in the engine's words.
 
+use super::{Listed, several};
 use crate::control::Control;
 use crate::error::{Error, Result};
 use bytes::Bytes;
@@ -59,10 +60,17 @@ pub fn begins_with(path: &Path, bytes: &[u8], control: &Control) -> Result<bool>
     }
 }
 
-/// The objects below an address or of a pattern, by name.
-pub fn list(path: &Path, control: &Control) -> Result<Vec<PathBuf>> {
-    let found = tenfill_store::list(path, &stop(control)).map_err(|error| said(path, &error))?;
-    Ok(found.iter().map(|object| object.url().to_path_buf()).collect())
+/// The objects that an address stands for, by name.
+pub fn list(path: &Path, control: &Control) -> Result<Vec<Listed>> {
+    let Some((folder, pattern)) = several(path) else { return Ok(Vec::new()) };
+    let found = tenfill_store::list(folder, pattern, &stop(control)).map_err(|error| said(path, &error))?;
+    let length = folder.as_os_str().len();
+    let listed = |object: &Object| {
+        let path = object.url().to_path_buf();
+        let below = path.to_string_lossy().get(length..).unwrap_or_default().to_string();
+        Listed { path, below, bytes: object.size() }
+    };
+    Ok(found.iter().map(listed).collect())
 }
 
 /// The bytes of an object from its beginning to its end.

@@ -1,10 +1,11 @@
 //! Without stores: an address is an error that says what to do.
 
+use super::Listed;
 use crate::control::Control;
 use crate::error::{Error, Result};
 use bytes::Bytes;
 use std::io::{self, Read, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 fn missing<T>(path: &Path) -> Result<T> {
     let what = "this tenfill was built without object stores: build it with `--features stores`, or fetch the file first";
@@ -21,8 +22,8 @@ pub fn begins_with(path: &Path, _: &[u8], _: &Control) -> Result<bool> {
     missing(path)
 }
 
-/// The objects below an address or of a pattern, by name.
-pub fn list(path: &Path, _: &Control) -> Result<Vec<PathBuf>> {
+/// The objects that an address stands for, by name.
+pub fn list(path: &Path, _: &Control) -> Result<Vec<Listed>> {
     missing(path)
 }
 

@@ -62,7 +62,7 @@ impl Session<'_> {
         let dataset = moved.as_ref().unwrap_or(self.dataset);
         let manifest = dataset.manifest();
         let clip = self.config.recipe.range.map(|range| Clip::new(range, model.ends));
-        let (mean, is_varied) = (manifest.mean(), manifest.values.min < manifest.values.max);
+        let mean = manifest.mean();
         let mut errors = Vec::new();
         let dims: Vec<usize> = manifest.level_dims().iter().map(|&dim| dim as usize).collect();
         for split in Split::ALL {
@@ -71,14 +71,11 @@ impl Session<'_> {
                 let stream = Stream::open_share(dataset, split, None, share)?;
                 let exchange = Exchange::new(&stream, &dims)?;
                 let (order, unseen) = (&manifest.mode_order, trainer.objective().data.unseen());
-                // The manifest knows it of the train entries.
-                let about = (split != Split::Train).then_some(mean);
-                let scoring = Scoring { biases: model.biases.as_ref(), clip, held: &model.held, mean: about };
+                // Of the train values the manifest has sums of squares, which do not tell it beside a large mean.
+                let scoring =
+                    Scoring { biases: model.biases.as_ref(), clip, held: &model.held, mean: Some(mean) };
                 let scored = score(&stream, &exchange, &model.point, order, unseen, &scoring)?;
-                let mean_mse = match split {
-                    Split::Train => Some(manifest.spread_square()).filter(|_| is_varied),
-                    Split::Validation | Split::Test => varies(scored.of_mean.mse(), mean),
-                };
+                let mean_mse = varies(scored.of_mean.mse(), mean);
                 let weight = scored.all.weight / stream.weight_scale();
                 errors.push(SplitErrors { split, scored, mean_mse, weight });
             }

@@ -198,7 +198,7 @@ fn checkpoints(run: &RunDirectory<'_>, config: &Config) -> Checkpoints {
 }
 
 /// Runs `work` on a pool of its own; the number of threads never changes a bit of the result.
-fn in_pool<T: Send>(limits: &Limits, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+pub(crate) fn in_pool<T: Send>(limits: &Limits, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
     let threads = limits.threads.clamp(1, crate::usage::most_threads());
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
     let pool = pool.map_err(|error| Error::request(format!("{threads} threads cannot be started: {error}")));
