@@ -30,7 +30,7 @@ impl Buffers {
         self.sums.capacity()
     }
 
-    /// RowRanges `work` on every lane into sums of its own and adds them up, core and rows. Returns the sums
+    /// Runs `work` on every lane into sums of its own and adds them up, core and rows. Returns the sums
     /// of e^2 and of |e|. With several processes each gets the rows that it owns.
     pub fn sum(
         &mut self,

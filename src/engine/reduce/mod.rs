@@ -30,7 +30,7 @@ pub trait Travels: Send {
     fn set(&mut self, words: &[u64]);
 }
 
-/// RowRanges `work` on every lane of this process, on the threads of the current pool, and gives the results
+/// Runs `work` on every lane of this process, on the threads of the current pool, and gives the results
 /// in order; an error of any process is one of all.
 pub fn own_lanes<T: Send>(
     stream: &Stream,
