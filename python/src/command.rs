@@ -107,6 +107,7 @@ pub fn write_table(py: Python<'_>, stream: &Bound<'_, PyAny>, path: PathBuf, for
 }
 
 /// Panics where work is done: for the test of what becomes of it.
+#[cfg(feature = "test-hooks")]
 #[pyfunction]
 pub fn _panic(py: Python<'_>) -> PyResult<()> {
     work::run(py, &Listeners::default(), false, |_, _| panic!("on purpose"))

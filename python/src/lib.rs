@@ -21,7 +21,10 @@ mod _native {
     use super::*;
 
     #[pymodule_export]
-    use super::command::{_panic, call, commands, entries, flags, log, main, write_table};
+    use super::command::{call, commands, entries, flags, log, main, write_table};
+    #[cfg(feature = "test-hooks")]
+    #[pymodule_export]
+    use super::command::_panic;
     #[pymodule_export]
     use super::model::Model;
     #[pymodule_export]
