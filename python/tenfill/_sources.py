@@ -48,6 +48,8 @@ def rows(source: Any) -> Any:
         return source
     if hasattr(source, "collect_batches"):  # polars.LazyFrame
         return map(_batch, source.collect_batches())
+    if hasattr(source, "scanner"):  # pyarrow.dataset.Dataset
+        return source.scanner().to_reader()
     if isinstance(source, np.ndarray) or not isinstance(source, Iterable):
         kind = type(source).__name__
         raise UsageError(
@@ -63,6 +65,8 @@ def _batch(batch: Any) -> Any:
     if _is_pandas(batch):
         frame = _pandas(batch)
         return frame if _is_arrow(frame) else columns(_as_mapping(batch))
+    if hasattr(batch, "to_pyarrow"):  # datafusion.RecordBatch
+        return batch.to_pyarrow()
     if not _is_arrow(batch):
         raise UsageError(f"a batch is a frame or a mapping of columns, not {type(batch).__name__}")
     return batch

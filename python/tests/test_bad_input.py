@@ -4,14 +4,14 @@ import os
 
 import numpy as np
 import pytest
-from conftest import command
+from conftest import command, needed
 
 import tenfill as tf
 from tenfill import _errors, _native
 
-pandas = pytest.importorskip("pandas")
-polars = pytest.importorskip("polars")
-pyarrow = pytest.importorskip("pyarrow")
+pandas = needed("pandas")
+polars = needed("polars")
+pyarrow = needed("pyarrow")
 
 OPTIONS = {"modes": ["a", "b"], "value": "v", "progress": False}
 
@@ -102,7 +102,7 @@ def test_streams_that_fail():
     # What an iterator of our own raises comes through as it is.
     with pytest.raises(RuntimeError, match="the tape is torn"):
         write(failing())
-    duckdb = pytest.importorskip("duckdb")
+    duckdb = needed("duckdb")
     connection = duckdb.connect()
     closed = connection.sql("select 1 as a, 2 as b, 3.0 as v")
     connection.close()
