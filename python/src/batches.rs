@@ -1,6 +1,7 @@
 //! Rows that Python code makes: an iterator of frames, or of columns of NumPy arrays.
 
 use crate::arrow_ffi;
+use crate::errors::guarded;
 use arrow_array::{
     ArrayRef, Float64Array, Int64Array, RecordBatch, RecordBatchReader, StringArray,
     TimestampMicrosecondArray,
@@ -23,6 +24,10 @@ pub fn take_raised(raised: &Raised) -> Option<PyErr> {
 
 /// The batches of a source: an Arrow stream, or an iterator of such and of columns.
 pub fn of(source: &Bound<'_, PyAny>, raised: &Raised) -> PyResult<Batches> {
+    guarded(|| batches(source, raised))
+}
+
+fn batches(source: &Bound<'_, PyAny>, raised: &Raised) -> PyResult<Batches> {
     if arrow_ffi::is_arrow(source)? {
         return arrow_ffi::import(source);
     }
