@@ -167,15 +167,16 @@ impl<'a> Completion<'a> {
         self
     }
 
-    /// Calls `observe` with every line of the log; `Break` ends the run after a checkpoint, as Ctrl-C does
-    /// on the command line.
+    /// Calls `observe` with every line of the log; `Break` ends the run here, with a checkpoint and the errors of
+    /// its model.
     pub fn observe(mut self, observe: impl Fn(&LogLine) -> ControlFlow<()> + Sync + 'a) -> Self {
         self.observe = Some(Box::new(observe));
         self
     }
 
-    /// Ends the run after the iteration in which this becomes true, with a checkpoint: for signal handlers,
-    /// of which the library has none.
+    /// Ends the run as soon as this becomes true, with a checkpoint of its last whole iteration, as Ctrl-C does on the
+    /// command line: for signal handlers, of which the library has none. Nobody waits for the errors of the model then;
+    /// before the first iteration it is [`Error::Interrupted`](crate::Error::Interrupted).
     pub fn stop_when(mut self, stop: Arc<AtomicBool>) -> Self {
         self.stop = Some(stop);
         self

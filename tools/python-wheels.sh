@@ -25,7 +25,12 @@ for target in "${targets[@]}"; do
         *-musl) compatible=musllinux_1_2 ;;
         *) echo "$target: only linux-gnu and linux-musl are built here" >&2; exit 1 ;;
     esac
-    maturin build --release --manifest-path python/Cargo.toml --target "$target" --zig \
-        --compatibility "$compatible" --features stores --out target/wheels
+    build=(maturin build --release --manifest-path python/Cargo.toml --target "$target" --zig
+        --compatibility "$compatible" --features stores --out target/wheels)
+    "${build[@]}"
+    # A free-threaded Python has no stable interface: a wheel of its own, where there is one.
+    if command -v python3.14t >/dev/null; then
+        "${build[@]}" --interpreter python3.14t
+    fi
 done
 ls -l target/wheels

@@ -1,6 +1,7 @@
 //! Rows that Python code makes: an iterator of frames, or of columns of NumPy arrays.
 
 use crate::arrow_ffi;
+use crate::errors::guarded;
 use arrow_array::{
     ArrayRef, Float64Array, Int64Array, RecordBatch, RecordBatchReader, StringArray,
     TimestampMicrosecondArray,
@@ -23,7 +24,11 @@ pub fn take_raised(raised: &Raised) -> Option<PyErr> {
 
 /// The batches of a source: an Arrow stream, or an iterator of such and of columns.
 pub fn of(source: &Bound<'_, PyAny>, raised: &Raised) -> PyResult<Batches> {
-    if source.hasattr("__arrow_c_stream__")? {
+    guarded(|| batches(source, raised))
+}
+
+fn batches(source: &Bound<'_, PyAny>, raised: &Raised) -> PyResult<Batches> {
+    if arrow_ffi::is_arrow(source)? {
         return arrow_ffi::import(source);
     }
     let mut iterated = Iterated {
@@ -50,7 +55,7 @@ struct Iterated {
 impl Iterated {
     fn next_item(&self, py: Python<'_>) -> PyResult<Option<Batches>> {
         let Some(item) = self.items.bind(py).clone().next().transpose()? else { return Ok(None) };
-        if item.hasattr("__arrow_c_stream__")? {
+        if arrow_ffi::is_arrow(&item)? {
             return arrow_ffi::import(&item).map(Some);
         }
         let batch = columns(item.cast::<PyList>()?)?;

@@ -107,7 +107,15 @@ pub fn write_table(py: Python<'_>, stream: &Bound<'_, PyAny>, path: PathBuf, for
 }
 
 /// Panics where work is done: for the test of what becomes of it.
+#[cfg(feature = "test-hooks")]
 #[pyfunction]
-pub fn _panic(py: Python<'_>) -> PyResult<()> {
-    work::run(py, &Listeners::default(), false, |_, _| panic!("on purpose"))
+pub fn _panic(py: Python<'_>, place: &str) -> PyResult<()> {
+    match place {
+        "here" => errors::guarded(|| panic!("on purpose")),
+        "pool" => errors::guarded(|| match work::pool() {
+            Ok(pool) => pool.install(|| panic!("on purpose")),
+            Err(error) => Err(errors::raised(&error)),
+        }),
+        _ => work::run(py, &Listeners::default(), false, |_, _| panic!("on purpose")),
+    }
 }

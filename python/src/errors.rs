@@ -2,25 +2,36 @@
 
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
-use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 use tenfill::cli::Failure;
 use tenfill_engine::Error;
 
-thread_local! {
-    static LAST_PANIC: RefCell<Option<String>> = const { RefCell::new(None) };
-}
+/// Of all threads: one of a pool hands its panic on to another, without the place.
+static LAST_PANIC: Mutex<Option<String>> = Mutex::new(None);
 
 /// Keeps the message and the place of a panic, which becomes an exception, instead of printing them.
 pub fn keep_panics() {
     std::panic::set_hook(Box::new(|panic| {
-        LAST_PANIC.set(Some(panic.to_string()));
+        *LAST_PANIC.lock().unwrap_or_else(PoisonError::into_inner) = Some(panic.to_string());
     }));
 }
 
-/// What the last panic of this thread said.
+/// What the last panic said.
 pub fn last_panic() -> String {
-    LAST_PANIC.take().unwrap_or_else(|| "a panic without words".into())
+    let told = LAST_PANIC.lock().unwrap_or_else(PoisonError::into_inner).take();
+    told.unwrap_or_else(|| "a panic without words".into())
+}
+
+/// Does something in the thread of the caller; a panic becomes an exception of ours.
+pub fn guarded<T>(work: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| Err(panicked(last_panic())))
+}
+
+/// The exception for an object that says that it is Arrow and is no table.
+pub fn no_table(why: impl std::fmt::Display) -> PyErr {
+    raised(&Error::input(tenfill_engine::ingest::STREAM, format!("this is no table ({why})")))
 }
 
 /// An exception by the name of its kind, with the path and the line that it is about.

@@ -20,8 +20,11 @@ use pyo3::prelude::*;
 mod _native {
     use super::*;
 
+    #[cfg(feature = "test-hooks")]
     #[pymodule_export]
-    use super::command::{_panic, call, commands, entries, flags, log, main, write_table};
+    use super::command::_panic;
+    #[pymodule_export]
+    use super::command::{call, commands, entries, flags, log, main, write_table};
     #[pymodule_export]
     use super::model::Model;
     #[pymodule_export]

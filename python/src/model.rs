@@ -180,6 +180,31 @@ impl Model {
         let found = ids.find(&text).map_err(|what| errors::raised(&Error::request(what)))?;
         Ok(found.index().into())
     }
+
+    /// The answer of `predict_one`.
+    fn value_at(&self, given: &Bound<'_, PyDict>) -> PyResult<(f64, bool, Option<f64>)> {
+        let Loaded { model, ids, .. } = &*self.loaded;
+        let mut asked = Vec::with_capacity(ids.len());
+        for (mode, about) in ids.iter().enumerate() {
+            let Some(id) = given.get_item(about.name())? else {
+                let what = format!("what is {0}? give {0}=..., an id or 'average'", about.name());
+                return Err(errors::raised(&Error::request(what)));
+            };
+            asked.push(self.place(mode, &id)?);
+        }
+        if given.len() != ids.len() {
+            for name in given.keys() {
+                mode_named(ids, name.str()?.to_str()?).map_err(|error| errors::raised(&error))?;
+            }
+        }
+        let averaged: Vec<bool> = asked.iter().map(|place| *place == Place::Average).collect();
+        let places = Places::new(model, &averaged);
+        let answer = places.value(&asked);
+        let spreads = model.uncertainty.as_ref().map(|_| Spreads::new(model, &averaged)).transpose();
+        let spreads = spreads.map_err(|error| errors::raised(&error))?;
+        let sd = spreads.map(|spreads| spreads.predictive(&places, &asked).sd());
+        Ok((answer.value, answer.known, sd))
+    }
 }
 
 #[pymethods]
@@ -187,12 +212,12 @@ impl Model {
     /// Reads the model of a run.
     #[new]
     fn new(py: Python<'_>, run: PathBuf) -> PyResult<Self> {
-        let loaded = py.detach(|| {
+        let load = || {
             let model = model::Model::read_with_uncertainty(&run)?;
             let ids = ModeIds::of_all(&model)?;
             Ok::<_, Error>(Loaded { path: run, model, ids, datasets: OnceLock::new() })
-        });
-        let loaded = loaded.map_err(|error| errors::raised(&error))?;
+        };
+        let loaded = py.detach(|| errors::guarded(|| load().map_err(|error| errors::raised(&error))))?;
         Ok(Model { loaded: Arc::new(loaded) })
     }
 
@@ -240,27 +265,7 @@ impl Model {
     /// knows it: an id per mode, by the modes' names.
     fn predict_one(&self, given: &Bound<'_, PyDict>) -> PyResult<(f64, bool, Option<f64>)> {
         work::check_fork()?;
-        let Loaded { model, ids, .. } = &*self.loaded;
-        let mut asked = Vec::with_capacity(ids.len());
-        for (mode, about) in ids.iter().enumerate() {
-            let Some(id) = given.get_item(about.name())? else {
-                let what = format!("what is {0}? give {0}=..., an id or 'average'", about.name());
-                return Err(errors::raised(&Error::request(what)));
-            };
-            asked.push(self.place(mode, &id)?);
-        }
-        if given.len() != ids.len() {
-            for name in given.keys() {
-                mode_named(ids, name.str()?.to_str()?).map_err(|error| errors::raised(&error))?;
-            }
-        }
-        let averaged: Vec<bool> = asked.iter().map(|place| *place == Place::Average).collect();
-        let places = Places::new(model, &averaged);
-        let answer = places.value(&asked);
-        let spreads = model.uncertainty.as_ref().map(|_| Spreads::new(model, &averaged)).transpose();
-        let spreads = spreads.map_err(|error| errors::raised(&error))?;
-        let sd = spreads.map(|spreads| spreads.predictive(&places, &asked).sd());
-        Ok((answer.value, answer.known, sd))
+        errors::guarded(|| self.value_at(given))
     }
 
     /// Every row of a source with its `prediction`, whether it is `known`, and its `sd` where that is wanted.

@@ -182,7 +182,8 @@ impl Iterator for Reader {
     type Item = std::result::Result<RecordBatch, ArrowError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let next = self.0.next_batch();
+        // Whoever calls is no Rust code: a panic must not get there.
+        let next = errors::guarded(|| self.0.next_batch());
         next.map_err(|error| ArrowError::ExternalError(error.to_string().into())).transpose()
     }
 }
@@ -222,7 +223,7 @@ impl Stream {
         let next = py.detach(|| {
             let mut batches = self.batches.lock().unwrap_or_else(PoisonError::into_inner);
             let Some(source) = batches.as_mut() else { return Ok(None) };
-            let next = source.next_batch()?;
+            let next = errors::guarded(|| source.next_batch())?;
             Ok::<_, PyErr>(next.map(|batch| Table { schema: source.schema(), batches: vec![batch] }))
         });
         py.check_signals()?;

@@ -16,7 +16,7 @@ use tenfill::cli::Observe;
 use tenfill_engine::control::{Control, Progress, Unit};
 
 /// How long a signal may go unnoticed.
-const LOOK: Duration = Duration::from_millis(50);
+const LOOK: Duration = Duration::from_millis(10);
 /// How often progress is told.
 const TELL_MILLIS: u64 = 100;
 /// As much stack as the main thread of the program has.

@@ -15,6 +15,7 @@ from . import _native, _sources
 from ._errors import UsageError
 from ._frames import as_file
 from ._options import Path, call
+from ._plot import of_run
 from ._progress import Heard, Progress
 from ._table import Array, Stream, Table
 
@@ -291,7 +292,7 @@ class Model:
         return f"Model({self.path!r}: {shape}, rank {rank}, {split} RMSE {rmse:.6g})"
 
     def _repr_html_(self) -> str:
-        return f"<p>{html.escape(repr(self))}</p>"
+        return f"<p>{html.escape(repr(self))}</p>" + of_run(self.path)
 
 
 def _is_list(ids: object) -> bool:

@@ -6,6 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from . import _native
+from ._errors import Error
+from ._table import Table
+
 WIDTH, HEIGHT, EDGE = 420, 180, 28
 
 
@@ -16,6 +20,15 @@ def _line(x: Any, y: Any, box: tuple[float, float, float, float], colour: str) -
         f"{EDGE + (a - left) * scale[0]:.1f},{HEIGHT - EDGE - (b - low) * scale[1]:.1f}" for a, b in zip(x, y)
     )
     return f'<polyline fill="none" stroke="{colour}" stroke-width="1.5" points="{points}"/>'
+
+
+def of_run(run: Any) -> str:
+    """The errors of a run over its iterations; nothing where it has no log."""
+    try:
+        log = Table(_native.log(run))
+    except Error:
+        return ""
+    return svg(log["iteration"], log["train_rmse"], log["validation_rmse"]) if len(log) else ""
 
 
 def svg(iterations: Any, train: Any, validation: Any) -> str:

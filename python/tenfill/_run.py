@@ -14,7 +14,7 @@ from ._dataset import Dataset, Source
 from ._frames import as_file
 from ._model import Model, load
 from ._options import Path, call
-from ._plot import svg
+from ._plot import of_run
 from ._progress import Heard, Progress
 from ._table import Table
 
@@ -158,8 +158,7 @@ class Run:
         )
 
     def _repr_html_(self) -> str:
-        log = self.log
-        return f"<p>{html.escape(repr(self))}</p>" + svg(log["iteration"], log["train_rmse"], log["validation_rmse"])
+        return f"<p>{html.escape(repr(self))}</p>" + of_run(self.path)
 
 
 class _Watcher:
@@ -266,8 +265,8 @@ def complete(
     """Fits a Tucker model to the train entries of a dataset, which are streamed from disk.
 
     The options are those of `tenfill complete`; those from `modes` on are for a raw file, which is converted
-    first. Ctrl-C ends after the iteration, with a checkpoint: then `KeyboardInterrupt` is raised, or with
-    `on_interrupt="return"` the run is returned as far as it has come.
+    first. Ctrl-C ends at once, with a checkpoint of the last whole iteration: then `KeyboardInterrupt` is raised, or
+    with `on_interrupt="return"` the run is returned as far as it has come.
     """
     options: dict[str, object] = {
         "rank": rank, "output": out, "tolerance": tolerance, "relative_tolerance": relative_tolerance,

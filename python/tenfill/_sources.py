@@ -44,10 +44,12 @@ def rows(source: Any) -> Any:
         return iter(chunks(source))
     if _is_pandas(source):
         return _pandas(source)
-    if hasattr(source, "__arrow_c_stream__"):
+    if _is_arrow(source):
         return source
     if hasattr(source, "collect_batches"):  # polars.LazyFrame
         return map(_batch, source.collect_batches())
+    if hasattr(source, "scanner"):  # pyarrow.dataset.Dataset
+        return source.scanner().to_reader()
     if isinstance(source, np.ndarray) or not isinstance(source, Iterable):
         kind = type(source).__name__
         raise UsageError(
@@ -62,10 +64,17 @@ def _batch(batch: Any) -> Any:
         return columns(batch)
     if _is_pandas(batch):
         frame = _pandas(batch)
-        return frame if hasattr(frame, "__arrow_c_stream__") else columns(_as_mapping(batch))
-    if not hasattr(batch, "__arrow_c_stream__"):
+        return frame if _is_arrow(frame) else columns(_as_mapping(batch))
+    if hasattr(batch, "to_pyarrow"):  # datafusion.RecordBatch
+        return batch.to_pyarrow()
+    if not _is_arrow(batch):
         raise UsageError(f"a batch is a frame or a mapping of columns, not {type(batch).__name__}")
     return batch
+
+
+def _is_arrow(source: object) -> bool:
+    """A stream of batches, or one batch."""
+    return hasattr(source, "__arrow_c_stream__") or hasattr(source, "__arrow_c_array__")
 
 
 def _is_pandas(source: object) -> bool:

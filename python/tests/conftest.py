@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import pathlib
 import shutil
@@ -53,6 +54,11 @@ def run(home):
 @pytest.fixture
 def model(home):
     return tf.load(home / "run")
+
+
+def needed(name):
+    """A module that a test needs: where CI has not installed it, that is a failure and no reason to skip."""
+    return importlib.import_module(name) if os.environ.get("CI") else pytest.importorskip(name)
 
 
 def contents(folder) -> dict[str, bytes]:

@@ -1,15 +1,18 @@
 """What bad input gets: the sentences of the command, as exceptions; never a panic."""
 
+import os
+import threading
+
 import numpy as np
 import pytest
-from conftest import command
+from conftest import command, needed
 
 import tenfill as tf
 from tenfill import _errors, _native
 
-pandas = pytest.importorskip("pandas")
-polars = pytest.importorskip("polars")
-pyarrow = pytest.importorskip("pyarrow")
+pandas = needed("pandas")
+polars = needed("polars")
+pyarrow = needed("pyarrow")
 
 OPTIONS = {"modes": ["a", "b"], "value": "v", "progress": False}
 
@@ -100,7 +103,7 @@ def test_streams_that_fail():
     # What an iterator of our own raises comes through as it is.
     with pytest.raises(RuntimeError, match="the tape is torn"):
         write(failing())
-    duckdb = pytest.importorskip("duckdb")
+    duckdb = needed("duckdb")
     connection = duckdb.connect()
     closed = connection.sql("select 1 as a, 2 as b, 3.0 as v")
     connection.close()
@@ -206,7 +209,60 @@ def test_flags_become_keywords():
         assert _errors.in_keywords(told) == expected
 
 
-def test_a_panic_is_an_exception_that_says_how_to_report_it(capfd):
+@pytest.mark.skipif(not hasattr(_native, "_panic") and not os.environ.get("CI"), reason="built without test-hooks")
+@pytest.mark.parametrize("place", ["work", "pool", "here"])
+def test_a_panic_is_an_exception_that_says_how_to_report_it(capfd, place):
     with pytest.raises(tf.InternalError, match="on purpose.*Please report it"):
-        _native._panic()
+        _native._panic(place)
     assert capfd.readouterr().err == ""
+
+
+def test_what_only_claims_to_be_arrow():
+    table = pyarrow.table({"a": [1, 2], "b": [1, 1], "v": [1.0, 2.0]})
+
+    class Claims:
+        def __init__(self, name, made):
+            setattr(type(self), name, lambda self, requested_schema=None: made)
+
+    def claims(name, made):
+        return type("Claims", (Claims,), {})(name, made)
+
+    batch = claims("__arrow_c_array__", table.to_batches()[0].__arrow_c_array__())
+    stream = claims("__arrow_c_stream__", table.__arrow_c_stream__())
+    for source in (batch, stream):
+        assert write(source, split="none", force=True).nnz == 2
+        # What was taken from it is gone.
+        with pytest.raises(tf.InputError, match="this is no table .*(taken|released)"):
+            write(source, force=True)
+    for source in (
+        claims("__arrow_c_stream__", 3), claims("__arrow_c_array__", 3), claims("__arrow_c_array__", (3, 4)),
+        pyarrow.array([1, 2]), pyarrow.chunked_array([[1, 2]]), polars.Series("a", [1, 2]),
+    ):  # fmt: skip
+        with pytest.raises(tf.InputError, match="this is no table"):
+            write(source, force=True)
+
+
+def test_a_frame_that_another_thread_changes_is_read_as_it_is_found():
+    rows = 400_000
+    frame = pandas.DataFrame({"a": np.arange(rows) % 5000, "b": np.arange(rows) // 5000, "v": np.ones(rows)})
+    going = True
+
+    def change():
+        number = 0.0
+        while going:
+            number += 1
+            frame.loc[:, "v"] = number
+
+    thread = threading.Thread(target=change)
+    thread.start()
+    try:
+        assert write(frame, split="none").nnz == rows
+    finally:
+        going = False
+        thread.join()
+
+
+@pytest.mark.parametrize("made", [np.array([1 + 2j]), np.array([1], dtype="m8[s]"), np.array([b"x"])])
+def test_columns_of_types_that_mean_nothing(made):
+    with pytest.raises(tf.InputError, match="column 'a' has the type"):
+        write({"a": made, "b": [1], "v": [1.0]})

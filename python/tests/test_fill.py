@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
+from conftest import needed
 
 import tenfill as tf
 
-polars = pytest.importorskip("polars")
+polars = needed("polars")
 
 
 def readings():

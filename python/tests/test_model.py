@@ -7,13 +7,13 @@ import pickle
 
 import numpy as np
 import pytest
-from conftest import command
+from conftest import command, needed
 
 import tenfill as tf
 
-polars = pytest.importorskip("polars")
-pandas = pytest.importorskip("pandas")
-pyarrow = pytest.importorskip("pyarrow")
+polars = needed("polars")
+pandas = needed("pandas")
+pyarrow = needed("pyarrow")
 
 
 def test_predict_says_what_the_command_says(model, ratings):
@@ -39,7 +39,7 @@ def test_results_go_everywhere(model, ratings):
     assert np.array_equal(found.to_arrow()["prediction"].to_numpy(), expected)
     assert np.array_equal(found.to_numpy()["prediction"], expected)
     assert np.array_equal(pyarrow.table(found)["prediction"].to_numpy(), expected)
-    duckdb = pytest.importorskip("duckdb")
+    duckdb = needed("duckdb")
     answers = pyarrow.table(found)
     assert duckdb.sql("select count(*) from answers").fetchall() == [(50,)]
     found.write("found.parquet")
@@ -155,7 +155,7 @@ def test_fold_in_from_a_frame_and_from_a_file(model):
 def test_export_and_tensorly(model):
     files = model.export("exported", format="npy")
     assert files and all((pathlib.Path("exported") / name).exists() for name in files)
-    tensorly = pytest.importorskip("tensorly")
+    tensorly = needed("tensorly")
     tucker = model.to_tensorly()
     assert tensorly.tucker_to_tensor(tucker).shape == model.shape
 

@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
+from conftest import needed
 
 import tenfill as tf
 
-pytest.importorskip("sklearn")
+needed("sklearn")
 from sklearn.base import clone  # noqa: E402
 from sklearn.model_selection import GridSearchCV, cross_validate  # noqa: E402
 
@@ -32,7 +33,7 @@ def test_cross_validation_clone_and_search(entries):
 
 
 def test_frames_unknown_ids_and_bad_input(entries):
-    polars = pytest.importorskip("polars")
+    polars = needed("polars")
     X, y = entries
     frame = polars.DataFrame({"user": X[:, 0], "item": X[:, 1]})
     fitted = TuckerCompletion(rank=3, max_iterations=40).fit(frame, y, sample_weight=np.ones(len(y)))

@@ -1,17 +1,19 @@
 """The same rows from anywhere give the same bytes."""
 
+import pathlib
+
 import numpy as np
 import pytest
-from conftest import MODES, command, contents
+from conftest import MODES, command, contents, needed
 
 import tenfill as tf
 
-duckdb = pytest.importorskip("duckdb")
-pandas = pytest.importorskip("pandas")
-polars = pytest.importorskip("polars")
-pyarrow = pytest.importorskip("pyarrow")
-csv = pytest.importorskip("pyarrow.csv")
-sparse = pytest.importorskip("scipy.sparse")
+duckdb = needed("duckdb")
+pandas = needed("pandas")
+polars = needed("polars")
+pyarrow = needed("pyarrow")
+csv = needed("pyarrow.csv")
+sparse = needed("scipy.sparse")
 
 OPTIONS = {"modes": MODES, "value": "rating", "bins": {"timestamp": "7d"}, "progress": False}
 
@@ -48,6 +50,65 @@ def test_frames_streams_and_iterators_give_the_bytes_of_the_command(ratings, ref
         "mappings": ({name: part[name].to_numpy() for name in part.columns} for part in frame.iter_slices(501)),
     }
     for name, source in sources.items():
+        assert written(source) == reference, name
+
+
+def arro3(table, ratings):
+    core = needed("arro3.core")
+    batches = [core.RecordBatch.from_arrow(batch) for batch in table.to_batches(max_chunksize=777)]
+    return {
+        "table": core.Table.from_arrow(table),
+        "reader": core.RecordBatchReader.from_batches(core.Schema.from_arrow(table.schema), batches),
+        "batches": iter(batches),
+        "batch": core.RecordBatch.from_arrow(table.combine_chunks().to_batches()[0]),
+    }
+
+
+def nanoarrow(table, ratings):
+    made, whole = needed("nanoarrow"), table.combine_chunks().to_batches()[0]
+    return {
+        "stream": made.ArrayStream(table), "array": made.Array(whole), "one array": made.c_array(whole),
+        "arrays": (made.c_array(batch) for batch in table.to_batches(max_chunksize=777)),
+    }
+
+
+def datafusion(table, ratings):
+    context = needed("datafusion").SessionContext()
+    context.register_csv("ratings", ratings)
+    ask = "select * from ratings"
+    return {"frame": context.sql(ask), "batches": context.sql(ask).execute_stream()}
+
+
+def deltalake(table, ratings):
+    made = needed("deltalake")
+    made.write_deltalake("delta", table)
+    asked = made.QueryBuilder().register("ratings", made.DeltaTable("delta")).execute("select * from ratings")
+    return {"query": asked, "dataset": made.DeltaTable("delta").to_pyarrow_dataset()}
+
+
+def pyiceberg(table, ratings):
+    home = pathlib.Path("iceberg").absolute()
+    home.mkdir()
+    catalog = needed("pyiceberg.catalog.sql").SqlCatalog("home", uri=f"sqlite:///{home}/c.db", warehouse=f"file://{home}")
+    catalog.create_namespace("data")
+    made = catalog.create_table("data.ratings", schema=table.schema)
+    made.append(table)
+    return {"reader": made.scan().to_arrow_batch_reader()}
+
+
+def others(table, ratings):
+    lazy = polars.scan_csv(ratings)
+    ask = f"select * from read_csv('{ratings}')"
+    return {
+        "lazy": lazy, "lazy batches": lazy.collect_batches(), "relation": duckdb.connect().sql(ask),
+        "relation's reader": duckdb.connect().sql(ask).to_arrow_reader(1000), "dataset": needed("pyarrow.dataset").dataset(table),
+        "generator": (batch for batch in table.to_batches(max_chunksize=1234)),
+    }
+
+
+@pytest.mark.parametrize("made", [arro3, nanoarrow, datafusion, deltalake, pyiceberg, others])
+def test_whatever_hands_on_arrow_gives_the_same_bytes(ratings, reference, made):
+    for name, source in made(csv.read_csv(ratings), ratings).items():
         assert written(source) == reference, name
 
 

@@ -29,7 +29,8 @@ def told(function):
 def test_the_stub_is_the_module():
     text = (pathlib.Path(tenfill.__file__).parent / "_native.pyi").read_text()
     stub = names(ast.parse(text).body)
-    module = {name for name in dir(_native) if not name.startswith("__")}
+    # A hook of the tests, which wheels for others do not have.
+    module = {name for name in dir(_native) if not name.startswith("__")} - {"_panic"}
     assert set(stub) == module
     for name, node in stub.items():
         real = getattr(_native, name)

@@ -24,6 +24,11 @@ pub(super) fn say_learned(outcome: &Outcome, context: &Context) {
 /// The outcome for people and programs.
 pub(super) fn report(outcome: &Outcome, run: &Path, usage: &Usage, context: &Context) -> Result<ExitCode> {
     let peak = context.team.most(usage.peak_anon_bytes());
+    let so_far = match (outcome.errors.is_empty(), outcome.validation_mse) {
+        (false, _) => String::new(),
+        (true, None) => format!("\n  train MSE {:.6e}", outcome.train_mse),
+        (true, Some(mse)) => format!("\n  train MSE {:.6e}   validation {mse:.6e}", outcome.train_mse),
+    };
     let split =
         |of: Split| outcome.errors.iter().find(|errors| errors.split == of).map_or(String::new(), line);
     let ranks: Vec<String> = outcome.rank.iter().map(usize::to_string).collect();
@@ -45,7 +50,7 @@ pub(super) fn report(outcome: &Outcome, run: &Path, usage: &Usage, context: &Con
         false => format!(", the model of iteration {} is kept", outcome.best_iteration),
     };
     context.print(format_args!(
-        "{}: {} iterations ({} passes), stopped by {}{kept}{model}{weighted}{}{}{}\n  {} wall, {} CPU, peak {} of memory",
+        "{}: {} iterations ({} passes), stopped by {}{kept}{model}{weighted}{so_far}{}{}{}\n  {} wall, {} CPU, peak {} of memory",
         run.display(),
         outcome.last.iteration,
         outcome.last.passes,

@@ -40,19 +40,20 @@ impl Progress for Silent {
 #[derive(Clone)]
 pub struct Control {
     stop: Arc<AtomicBool>,
+    end: Arc<AtomicBool>,
     progress: Arc<dyn Progress>,
 }
 
 impl Default for Control {
     fn default() -> Self {
-        Control { stop: Arc::new(AtomicBool::new(false)), progress: Arc::new(Silent) }
+        Control { stop: Arc::default(), end: Arc::default(), progress: Arc::new(Silent) }
     }
 }
 
 impl Control {
     /// Stops when `stop` becomes true, reports to `progress`.
     pub fn new(stop: Arc<AtomicBool>, progress: Arc<dyn Progress>) -> Self {
-        Control { stop, progress }
+        Control { stop, end: Arc::default(), progress }
     }
 
     /// Stops when `stop` becomes true, and says nothing.
@@ -60,17 +61,27 @@ impl Control {
         Control { stop, ..Control::default() }
     }
 
-    /// Asks whatever this was handed to to stop.
+    /// Asks whatever this was handed to to stop at once.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
     }
 
-    /// Whether somebody asked to stop.
+    /// Asks it to end at its next good place, in its own time.
+    pub fn end(&self) {
+        self.end.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether somebody asked to stop at once: whoever waits does not want to wait any longer.
     pub fn stopping(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// An error when somebody asked to stop: for work that has no good place to end early.
+    /// Whether somebody asked to stop or to end: for good places.
+    pub fn ending(&self) -> bool {
+        self.stopping() || self.end.load(Ordering::Relaxed)
+    }
+
+    /// An error when somebody asked to stop at once: for work that has no good place to end early.
     pub fn check(&self) -> Result<()> {
         if self.stopping() { Err(Error::Interrupted) } else { Ok(()) }
     }

@@ -3,6 +3,9 @@
 
 use crate::common::result;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 use tenfill_engine::Control;
 use tenfill_engine::objective::Needs;
 use tenfill_engine::recipe::Recipe;
@@ -200,4 +203,42 @@ fn one_of_several_processes_needs_less() {
         told["memory_bytes"],
         four.with_recipe(&dataset).with_sweeps(sweeps).with_refinement(dataset.manifest(), &[9, 9, 9]).most()
     );
+}
+
+#[test]
+fn one_process_that_is_asked_to_stop_stops_all_of_them_and_the_bits_are_the_same() {
+    let place = crate::common::folder();
+    let data =
+        synth(place.path(), "--kind ratings --dims 500,300,30 --entries 40000 --validation 0.1 --test 0.1");
+    let plain = plain(&data, vec![3, 3, 3], 30);
+    let mut sweeps = Config::new(&Dataset::open(&data).unwrap(), vec![4, 4, 4]);
+    sweeps.recipe = Recipe::usual(Dataset::open(&data).unwrap().manifest());
+    sweeps.rank_auto = true;
+    for (name, config) in [("plain", plain), ("sweeps", sweeps)] {
+        let whole = place.path().join(format!("whole-{name}"));
+        let begun = Instant::now();
+        begin(2, &data, &whole, &config).unwrap();
+        let took = begun.elapsed();
+        let last = config.solver.max_iterations;
+        for moment in 0..6 {
+            let run = place.path().join(format!("{name}-{moment}"));
+            let after = took * (2 * moment + 1) / 12;
+            let ended = together(2, &run, |directory, team| {
+                let stop = Arc::new(AtomicBool::new(false));
+                // The other one hears of it by agreement alone.
+                if team.process() == moment as usize % 2 {
+                    let stop = Arc::clone(&stop);
+                    std::thread::spawn(move || {
+                        std::thread::sleep(after);
+                        stop.store(true, Ordering::Relaxed);
+                    });
+                }
+                let (dataset, control) = (Dataset::open(&data)?, Control::stopped_by(stop));
+                complete(directory, &dataset, &config, &limits(team), &control, &unobserved)
+            });
+            assert!(matches!(ended, Ok(_) | Err(tenfill_engine::Error::Interrupted)), "{ended:?}");
+            go_on(1 + moment as usize % 3, &run, last).unwrap();
+            assert!(result(&run) == result(&whole), "{name} {moment}");
+        }
+    }
 }

@@ -3,6 +3,7 @@
 
 usage: python_front.py predict [--rows 10000000]     a polars frame beside `tenfill predict` from CSV
        python_front.py one                           the cost of one predict_one
+       python_front.py interrupt [--entries 2000000] from Ctrl-C to KeyboardInterrupt, and on to the same bits
        python_front.py packages RATINGS.CSV          MovieLens-100K beside other packages, on one split
 
 `packages` takes the file that tools/data/get_ml100k.py writes, and runs every package that is installed in a process
@@ -56,6 +57,93 @@ def one():
             count = 20000
             seconds = min(timeit.repeat(lambda: model.predict_one(**ids), number=count, repeat=5))
             print(json.dumps({"what": name, "microseconds": round(1e6 * seconds / count, 2)}))
+
+
+INTERRUPTED = """
+import json, sys, time
+import tenfill as tf
+kind, source, out, options = sys.argv[1], sys.argv[2], sys.argv[3], json.loads(sys.argv[4])
+print("begun", flush=True)
+try:
+    if kind == "convert":
+        tf.Dataset.write(out, source, progress=False, **options)
+    elif kind == "complete":
+        tf.complete(source, out=out, progress=False, **options)
+    else:
+        tf.resume(out, progress=False)
+    print("done", flush=True)
+except KeyboardInterrupt:
+    print(time.monotonic(), time.process_time(), flush=True)
+"""
+
+
+def interrupted(arguments, after):
+    """Milliseconds from the signal to the exception, and the processor time between them, which does not depend on who
+    else is at work on the machine; none where the work was done before it. Or, without a moment, how many seconds the
+    work took."""
+    import signal
+
+    # A shell lets what it starts behind itself ignore Ctrl-C.
+    heard = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+    words = [sys.executable, "-c", heard + INTERRUPTED, *arguments]
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+    process.stdout.readline()
+    if after is None:
+        begun = time.monotonic()
+        assert process.communicate()[0].strip() == "done"
+        return time.monotonic() - begun
+    time.sleep(after)
+    with open(f"/proc/{process.pid}/stat") as file:
+        ticks = file.read().rsplit(")", 1)[1].split()[11:13]
+    sent, used = time.monotonic(), sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
+    process.send_signal(signal.SIGINT)
+    told = process.communicate()[0].split()
+    return None if len(told) != 2 else (1000 * (float(told[0]) - sent), 1000 * (float(told[1]) - used))
+
+
+def interrupt(entries):
+    import random
+    import shutil
+
+    program = os.path.join(os.path.dirname(sys.executable), "tenfill")
+    generator = random.Random(1)
+    with tempfile.TemporaryDirectory() as home:
+        at = lambda name: os.path.join(home, name)  # noqa: E731
+        size = ["--entries", str(entries), "--validation", "0.1", "--quiet"]
+        low, ratings = ["--dims", "3000,3000,3000", "--rank", "8"], ["--kind", "ratings", "--dims", "20000,4000,200"]
+        for name, words in (("rows.csv", ratings), ("low", low), ("ratings", ratings)):
+            subprocess.run([program, "synth", "-o", at(name), *words, *size], check=True)
+        for kind, what, source, options in (
+            ("convert", "CSV", "rows.csv", {}),
+            ("complete", "low rank, chunks and conjugate gradients", "low", {"rank": 15, "max_iterations": 10}),
+            ("complete", "ratings, sweeps", "ratings", {"rank": "auto", "max_iterations": 5}),
+        ):
+            words = [at(source), at("out"), json.dumps(options)]
+            whole = interrupted([kind, at(source), at("whole"), json.dumps(options)], None)
+            took, same = [], 0
+            for moment in range(10):
+                milliseconds = interrupted([kind, *words], generator.uniform(0, whole))
+                took += [] if milliseconds is None else [milliseconds]
+                # A dataset is there when it is whole, a run from its first moment on.
+                there = os.path.exists(at("out"))
+                if milliseconds is not None and not (there and kind == "convert"):
+                    interrupted(["resume" if there else kind, *words], None)
+                same += bits(at("out")) == bits(at("whole"))
+                shutil.rmtree(at("out"))
+            shutil.rmtree(at("whole"))
+            wall, cpu = (sorted(round(one[which]) for one in took) for which in (0, 1))
+            print(json.dumps({"what": f"{kind}: {what}", "entries": entries, "whole_seconds": round(whole, 1),
+                              "caught": len(took), "median_ms": wall[len(wall) // 2], "most_ms": wall[-1],
+                              "median_cpu_ms": cpu[len(cpu) // 2], "most_cpu_ms": cpu[-1], "same_bits": same}),
+                  flush=True)
+
+
+def bits(folder):
+    """What must be the same: the model of a run, all files of a dataset."""
+    model = os.path.join(folder, "model", "model.bin")
+    found = [model] if os.path.exists(model) else [os.path.join(*one) for one in sorted(
+        (place, name) for place, _, names in os.walk(folder) for name in names)]
+    return [open(path, "rb").read() for path in found]
 
 
 def with_tenfill(train, test):
@@ -151,12 +239,13 @@ def packages(path):
 
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("what", choices=["predict", "one", "packages", "package"])
+    p.add_argument("what", choices=["predict", "one", "interrupt", "packages", "package"])
     p.add_argument("more", nargs="*")
     p.add_argument("--rows", type=int, default=10_000_000)
+    p.add_argument("--entries", type=int, default=2_000_000)
     a = p.parse_args()
-    {"predict": lambda: predict(a.rows), "one": one, "packages": lambda: packages(*a.more),
-     "package": lambda: package(*a.more)}[a.what]()
+    {"predict": lambda: predict(a.rows), "one": one, "interrupt": lambda: interrupt(a.entries),
+     "packages": lambda: packages(*a.more), "package": lambda: package(*a.more)}[a.what]()
 
 
 if __name__ == "__main__":

@@ -350,10 +350,10 @@ impl Fit {
     }
 }
 
-/// The memory that a fit takes, for dimensions in storage order, so many entries and so many components: its rows,
-/// those of a trial and of the best model, and sums of so many lanes at a time; with room for more components where
-/// their number is left to the data.
-pub fn bytes(dims: &[u64], entries: u64, rank: usize, lanes: u64, grows: bool) -> u64 {
+/// The memory that a fit takes, for dimensions in storage order, so many entries and so many components: first its
+/// rows, those of a trial and of the best model, then sums of so many lanes at a time; with room for more components
+/// where their number is left to the data.
+pub fn bytes(dims: &[u64], entries: u64, rank: usize, lanes: u64, grows: bool) -> [u64; 2] {
     let more = grows && dims.len() > 2 && dims.iter().sum::<u64>() <= MOST_ROWS_TO_GROW;
     let rank = rank + if more { MOST_MORE } else { 0 };
     let k = rank as u64 + 1;
@@ -363,7 +363,7 @@ pub fn bytes(dims: &[u64], entries: u64, rank: usize, lanes: u64, grows: bool) -
     let sums = (most * (sums_width(rank + 1) * size_of::<f64>()) as u64).min(SUMS);
     let covariances: u64 =
         dims.iter().skip(1).map(|&rows| 2 * covariance_bytes(rows, entries, rank + 1)).sum();
-    dims.iter().sum::<u64>() * row + covariances + sums * (2 + lanes) + BATCH_BYTES * lanes
+    [dims.iter().sum::<u64>() * row + covariances, sums * (2 + lanes) + BATCH_BYTES * lanes]
 }
 
 fn broken() -> Error {

@@ -107,7 +107,8 @@ impl Job<'_> {
         Record<W, P>: Pod,
     {
         let packing = self.layout.packing;
-        let mut sorter = Sorter::<W, P>::new(packing.bits(), self.ties(), self.memory, self.scratch);
+        let mut sorter =
+            Sorter::<W, P>::new(packing.bits(), self.ties(), self.memory, self.scratch, self.control);
         self.control.progress().stage("sort", Unit::Rows, self.rows);
         let (mut number, mut change) = (0, 0);
         spool.for_each_piece(|piece| {
@@ -150,17 +151,20 @@ impl Job<'_> {
             self.layout.weighted,
         )?;
         let (give, take) = crossbeam_channel::bounded::<Vec<Record<W, P>>>(4);
-        let order = self.level_dims.len();
+        let (order, control) = (self.level_dims.len(), self.control);
         std::thread::scope(|scope| {
             let writing = scope.spawn(move || -> Result<crate::shard::Written> {
                 let mut indices = [0; MAX_ORDER];
                 for batch in take {
+                    control.check()?;
                     for entry in &batch {
                         let tag = packing.unpack(&entry.key, &mut indices[..order]);
                         let split = Split::ALL[tag.min(2) as usize];
                         writer.push(split, &indices[..order], entry.value.value(), entry.value.weight())?;
                     }
                 }
+                // Nobody waits for files of a conversion that has been given up.
+                control.check()?;
                 writer.finish()
             });
             let merged = match self.old {
@@ -206,7 +210,7 @@ impl Job<'_> {
         Record<W, P>: Pod,
     {
         let mut done = 0;
-        sorter.finish(self.control, |record| {
+        sorter.finish(|record| {
             self.step(&mut done, 1)?;
             merger.take(record, false)
         })?;
@@ -229,7 +233,7 @@ impl Job<'_> {
         let mut done = 0;
         // The entry of the dataset in the cell of the present rows, until one that is larger has come.
         let mut waiting: Option<Record<W, P>> = None;
-        sorter.finish(self.control, |record| {
+        sorter.finish(|record| {
             if !merger.is_at(&record.key) {
                 if let Some(entry) = waiting.take() {
                     merger.take(&entry, true)?;
@@ -271,7 +275,7 @@ impl Job<'_> {
     {
         let mut old = old.entries::<W, P>(self.layout.packing)?;
         let mut done = 0;
-        sorter.finish(self.control, |record| {
+        sorter.finish(|record| {
             while let Some(&entry) = old.peek().filter(|entry| merger.comes_first(entry, record)) {
                 self.step(&mut done, 1)?;
                 merger.take(&entry, true)?;

@@ -130,7 +130,8 @@ impl Walk<'_> {
     where
         Record<W, f64>: Pod,
     {
-        let mut sorter = Sorter::<W, f64>::new(self.packing.bits(), Ties::Value, self.memory, self.scratch);
+        let mut sorter =
+            Sorter::<W, f64>::new(self.packing.bits(), Ties::Value, self.memory, self.scratch, self.control);
         for split in [Split::Train, self.split] {
             let mut failed = Ok(());
             let mut indices = vec![0; self.order.len()];
@@ -147,7 +148,7 @@ impl Walk<'_> {
         let (mut line, mut now) = (Line::default(), vec![u32::MAX; self.order.len()]);
         let mut indices = now.clone();
         let fixed = self.fixed;
-        sorter.finish(self.control, |record| {
+        sorter.finish(|record| {
             let tag = self.packing.unpack(&record.key, &mut indices);
             if indices[..fixed] != now[..fixed] {
                 line.settle(None, mean);

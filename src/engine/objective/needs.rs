@@ -29,6 +29,8 @@ pub struct Needs {
     pub views: u64,
     /// Whether there are other processes.
     pub several: bool,
+    /// What the state of sweeps takes of the constant.
+    pub swept: u64,
     /// Everything that does not grow: the program, its stacks, small matrices, read windows.
     pub constant: u64,
 }
@@ -92,7 +94,7 @@ impl Needs {
             + flags * if several { 3 } else { 1 }
             + if several { MESSAGES } else { 0 }
             + threads as u64 * (window + PER_THREAD);
-        Needs { copy, copies, lane, lanes, padded, views, several, constant }
+        Needs { copy, copies, lane, lanes, padded, views, several, swept: 0, constant }
     }
 
     /// For a run with biases, smoothed coordinates and trials: a copy to go back to, the model's
@@ -118,9 +120,9 @@ impl Needs {
         Needs { constant: self.constant + more, ..self }
     }
 
-    /// For sweeps over rows, of so many components and threads.
-    pub fn with_sweeps(self, bytes: u64) -> Self {
-        Needs { constant: self.constant + bytes, ..self }
+    /// For sweeps over rows: what their state takes, and their sums.
+    pub fn with_sweeps(self, [state, sums]: [u64; 2]) -> Self {
+        Needs { constant: self.constant + state + sums, swept: state, ..self }
     }
 
     /// For steps from chunks of the data, the two points that an epoch may go back to; or for steps of one pass,
@@ -129,11 +131,10 @@ impl Needs {
         Needs { copies: self.copies + 2, ..self }
     }
 
-    /// A copy of the solver's state, so that it is written while the next pass computes: all but the
-    /// trial point and its partials. Done without where the budget has no room for it, and by several
-    /// processes, which bring their rows together while they write.
+    /// A copy of the solver's state, to go back to where a pass is cut short, and to be written while the next
+    /// one computes: all but the trial point and its partials. Done without where the budget has no room for it.
     pub fn snapshot(&self) -> u64 {
-        if self.several { 0 } else { self.copy * (self.copies - 2) }
+        self.copy * (self.copies - 2) + self.swept
     }
 
     /// What a run takes where the budget leaves nothing to wish for.

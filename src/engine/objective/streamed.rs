@@ -6,6 +6,7 @@ use super::score::residuals;
 use super::targets::Targets;
 use super::unseen::UnseenRows;
 use crate::budget::{Budget, Reservation};
+use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::kernel::{self, FactorsView, GradientSums, LinePolynomial, PaddingBuffer, Precision, Workspace};
 use crate::manifold::{Core, Point, Tangent};
@@ -173,6 +174,12 @@ impl Streamed {
     /// Cuts the train entries into chunks, for steps from a part of them.
     pub fn cut(&mut self, chunks: usize) {
         self.chunks = self.train.parts(chunks);
+    }
+
+    /// Cuts passes short when this says so.
+    pub fn watch(&mut self, control: &Control) {
+        let streams = self.chunks.iter_mut().chain([&mut self.train]).chain(&mut self.validation);
+        streams.for_each(|stream| stream.watch(control));
     }
 
     /// The train entries.

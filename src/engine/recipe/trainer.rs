@@ -329,6 +329,17 @@ impl Trainer {
         &self.fitting.objective
     }
 
+    /// Whether an epoch of steps from chunks is not at its end. A chunk that is cut short leaves the state as
+    /// it was; anything else may not.
+    pub fn is_inside(&self) -> bool {
+        self.state.stochastic.as_ref().is_some_and(|phase| phase.about.position > 0)
+    }
+
+    /// Lets this cut passes short.
+    pub fn watch(&mut self, control: &Control) {
+        self.fitting.objective.data.watch(control);
+    }
+
     /// Gives back what only a next pass over the train entries would need.
     pub fn release(&mut self) {
         self.fitting.objective.release();

@@ -184,7 +184,7 @@ impl Config {
     }
 
     /// The memory that sweeps over rows take, of so many lanes at a time.
-    pub fn sweep_bytes(&self, manifest: &Manifest, threads: usize) -> u64 {
+    pub fn sweep_bytes(&self, manifest: &Manifest, threads: usize) -> [u64; 2] {
         let most = self.rank.iter().copied().max().unwrap_or(1);
         let rank = if self.rank_auto { most.min(AUTO_RANK) } else { most };
         let dims: Vec<u64> = manifest.level_dims().iter().map(|&dim| dim.into()).collect();

@@ -2,10 +2,10 @@
 
 use super::save::{Kept, Saver};
 use super::train::{Outcome, Session, SplitErrors};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::model::Clip;
-use crate::objective::{Scoring, score, varies};
-use crate::recipe::Trainer;
+use crate::objective::{Scoring, r2, score, varies};
+use crate::recipe::{Fitted, Trainer};
 use crate::reduce::Exchange;
 use crate::shard::{Dataset, Split};
 use crate::solver::{Algorithm, StoppedBy};
@@ -37,24 +37,76 @@ impl Session<'_> {
         mut stopped_by: StoppedBy,
         saver: &Saver<'_>,
     ) -> Result<Outcome> {
-        let (best_iteration, mut train_mse, _) = self.kept(&trainer);
-        let stopping = || self.any(self.control.stopping());
+        let (best_iteration, mut train_mse, so_far) = self.kept(&trainer);
+        let ending = || self.any(self.control.ending());
         let mut model = None;
         if self.config.recipe.refines() && stopped_by != StoppedBy::Interrupted {
-            model = trainer.refine(train_mse, stopping)?.map(|refined| {
+            model = uncut(trainer.refine(train_mse, ending))?.flatten().map(|refined| {
                 train_mse = refined.train_mse;
                 (refined.fitted, refined.validation_mse)
             });
             match &model {
                 Some((fitted, mse)) => saver.write_model(fitted, (best_iteration, train_mse, Some(*mse)))?,
                 // Whoever goes on begins with the first sweep again.
-                None if stopping() => stopped_by = StoppedBy::Interrupted,
+                None if ending() => stopped_by = StoppedBy::Interrupted,
                 None => {}
             }
         }
         // The model is looked at once more, which needs as much.
         trainer.release();
         let model = model.map_or_else(|| trainer.model(), |(fitted, _)| fitted);
+        // Whoever cannot wait does not wait for that either.
+        let errors = match self.any(self.control.stopping()) {
+            true => None,
+            false => uncut(self.errors(&trainer, &model))?,
+        };
+        if errors.is_none() {
+            stopped_by = StoppedBy::Interrupted;
+        }
+        let measured = errors.is_some();
+        let errors = errors.unwrap_or_default();
+        let of = |split: Split| errors.iter().find(|errors| errors.split == split);
+        let error = |split: Split| of(split).and_then(|errors| errors.scored.mse());
+        // While rows were fitted, latent values stood in for those at the ends; an epoch of steps from chunks adds up
+        // its error on the way, at points that it has left since.
+        let chunks = matches!(self.config.solver.algorithm, Algorithm::Auto | Algorithm::Stochastic);
+        let chunks = chunks && model.biases.is_none();
+        let differs = |mse: &f64| (mse - train_mse).abs() > 1e-6 * train_mse;
+        let rough = |mse: &f64| trainer.extra.sweeping.is_some() || chunks && differs(mse);
+        if let Some(mse) = error(Split::Train).filter(rough) {
+            train_mse = mse;
+            let mse = trainer.state.best.as_ref().map(|best| best.validation_mse);
+            saver.write_model(&model, (best_iteration, train_mse, mse))?;
+        }
+        let validation_mse = if measured { error(Split::Validation) } else { so_far };
+        let judges = [Split::Test, Split::Validation, Split::Train].into_iter().filter_map(of);
+        let manifest = self.dataset.manifest();
+        let share = match measured {
+            true => judges.filter_map(SplitErrors::r2).next(),
+            false => Some(r2(so_far.unwrap_or(train_mse), manifest.variance())),
+        };
+        let stage = trainer.extra.best.as_ref().map_or(&trainer.extra.plan.stage, |best| &best.0);
+        Ok(Outcome {
+            last: trainer.state.last,
+            stopped_by,
+            best_iteration,
+            train_mse,
+            validation_mse,
+            test_mse: error(Split::Test),
+            rank: model.point.ranks().to_vec(),
+            biases: model.biases.is_some(),
+            held: (0..model.held.len()).filter(|&mode| model.held[mode]).collect(),
+            penalty: stage.lambda,
+            tried: trainer.extra.plan.tried.clone(),
+            learned: share.is_some_and(|share| share > LEARNED),
+            errors,
+            weights: manifest.weights.as_ref().map(|weights| weights.column.clone()),
+            progress: self.progress(trainer.objective()),
+        })
+    }
+
+    /// The errors of the model on every split that has entries: a pass over each.
+    fn errors(&self, trainer: &Trainer, model: &Fitted) -> Result<Vec<SplitErrors>> {
         // A dataset in the run has come with it to its place.
         let inside = self.config.dataset == Path::new(RunLayout::DATA);
         let moved = inside.then(|| Dataset::open(self.run.layout().data())).transpose();
@@ -68,7 +120,8 @@ impl Session<'_> {
         for split in Split::ALL {
             if manifest.split(split).entries > 0 {
                 let share = Share { lanes: self.config.lanes, team: self.limits.team };
-                let stream = Stream::open_share(dataset, split, None, share)?;
+                let mut stream = Stream::open_share(dataset, split, None, share)?;
+                stream.watch(self.control);
                 let exchange = Exchange::new(&stream, &dims)?;
                 let (order, unseen) = (&manifest.mode_order, trainer.objective().data.unseen());
                 // Of the train values the manifest has sums of squares, which do not tell it beside a large mean.
@@ -80,39 +133,15 @@ impl Session<'_> {
                 errors.push(SplitErrors { split, scored, mean_mse, weight });
             }
         }
-        let of = |split: Split| errors.iter().find(|errors| errors.split == split);
-        let error = |split: Split| of(split).and_then(|errors| errors.scored.mse());
-        let judges = [Split::Test, Split::Validation, Split::Train].into_iter().filter_map(of);
-        let learned = judges.filter_map(SplitErrors::r2).next().is_some_and(|r2| r2 > LEARNED);
-        // While rows were fitted, latent values stood in for those at the ends; an epoch of steps from chunks adds up
-        // its error on the way, at points that it has left since.
-        let chunks = matches!(self.config.solver.algorithm, Algorithm::Auto | Algorithm::Stochastic);
-        let chunks = chunks && model.biases.is_none();
-        let differs = |mse: &f64| (mse - train_mse).abs() > 1e-6 * train_mse;
-        let rough = |mse: &f64| trainer.extra.sweeping.is_some() || chunks && differs(mse);
-        if let Some(mse) = error(Split::Train).filter(rough) {
-            train_mse = mse;
-            let mse = trainer.state.best.as_ref().map(|best| best.validation_mse);
-            saver.write_model(&model, (best_iteration, train_mse, mse))?;
-        }
-        let (validation_mse, test_mse) = (error(Split::Validation), error(Split::Test));
-        let stage = trainer.extra.best.as_ref().map_or(&trainer.extra.plan.stage, |best| &best.0);
-        Ok(Outcome {
-            last: trainer.state.last,
-            stopped_by,
-            best_iteration,
-            train_mse,
-            validation_mse,
-            test_mse,
-            rank: model.point.ranks().to_vec(),
-            biases: model.biases.is_some(),
-            held: (0..model.held.len()).filter(|&mode| model.held[mode]).collect(),
-            penalty: stage.lambda,
-            tried: trainer.extra.plan.tried.clone(),
-            errors,
-            learned,
-            weights: manifest.weights.as_ref().map(|weights| weights.column.clone()),
-            progress: self.progress(trainer.objective()),
-        })
+        Ok(errors)
+    }
+}
+
+/// `None` where somebody cut it short.
+fn uncut<T>(result: Result<T>) -> Result<Option<T>> {
+    match result {
+        Ok(found) => Ok(Some(found)),
+        Err(Error::Interrupted) => Ok(None),
+        Err(error) => Err(error),
     }
 }

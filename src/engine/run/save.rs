@@ -10,7 +10,7 @@ use crate::recipe::{Extra, Fitted, fitted};
 use crate::shard::Dataset;
 use crate::solver::State;
 use crossbeam_channel::{Receiver, Sender, bounded};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::Scope;
 
 /// Iteration, train and validation error of the model that is kept.
@@ -101,24 +101,25 @@ impl Saver<'_> {
     }
 }
 
-/// A state that nobody changes any more.
-struct Snapshot {
-    state: State,
-    extra: Extra,
-    progress: Progress,
-    kept: Kept,
+/// A state that nobody changes any more: what is written while the next pass computes, and what a run goes
+/// back to where a pass is cut short.
+pub(super) struct Snapshot {
+    pub state: State,
+    pub extra: Extra,
+    pub progress: Progress,
+    pub kept: Kept,
 }
 
 /// A thread that saves, one snapshot at a time.
 pub(super) struct Background {
-    give: Sender<Box<Snapshot>>,
+    give: Sender<Arc<Snapshot>>,
     done: Receiver<Result<()>>,
     busy: bool,
 }
 
 impl Background {
     pub(super) fn start<'scope>(scope: &'scope Scope<'scope, '_>, saver: &'scope Saver<'_>) -> Self {
-        let (give, snapshots) = bounded::<Box<Snapshot>>(1);
+        let (give, snapshots) = bounded::<Arc<Snapshot>>(1);
         let (tell, done) = bounded(1);
         scope.spawn(move || {
             for snapshot in snapshots {
@@ -144,14 +145,7 @@ impl Background {
     }
 
     /// Begins to save a copy of the state. The thread must be free.
-    pub(super) fn save(
-        &mut self,
-        state: &State,
-        extra: &Extra,
-        progress: Progress,
-        kept: Kept,
-    ) -> Result<()> {
-        let snapshot = Box::new(Snapshot { state: state.clone(), extra: extra.clone(), progress, kept });
+    pub(super) fn save(&mut self, snapshot: Arc<Snapshot>) -> Result<()> {
         self.busy = true;
         self.give.send(snapshot).map_err(|_| gone())
     }

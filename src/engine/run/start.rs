@@ -135,6 +135,7 @@ pub(super) fn open(
     if has_chunks(config) {
         objective.cut(CHUNKS);
     }
+    objective.watch(control);
     say_processes(&objective, config, limits, control);
     let needs = objective.needs();
     let buffers = limits.team.agree(needs.buffers(budget.total()))?;

@@ -4,7 +4,7 @@ use super::config::{Config, Init, check_rank};
 use super::directory::RunDirectory;
 use super::limits::Limits;
 use super::log::{Log, LogLine, Observer};
-use super::save::{Background, Durable, Mark, Saver};
+use super::save::{Background, Durable, Mark, Saver, Snapshot};
 use super::start::{open, setup, start_point, warm, warm_fit};
 use crate::bayes::has_large_slice;
 use crate::budget::{Budget, Reservation};
@@ -19,7 +19,7 @@ use crate::solver::{Iteration, StoppedBy};
 use crate::storage::make_dir;
 use crate::team::Combine;
 use crate::usage::Usage;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 /// How a run ended.
@@ -182,10 +182,15 @@ fn begin(
     if setup.warm_fit.is_none() {
         setup.warm = warm(config, dataset, team, control)?;
     }
-    let trainer = Trainer::begin(setup, objective, control, first)?;
-    // Last, because a run without a log has nothing that is worth keeping.
+    let trainer = match Trainer::begin(setup, objective, control, first) {
+        Err(error) if !matches!(error, Error::Interrupted) => return Err(error),
+        begun => begun,
+    };
+    // Last, because a run without a log has nothing that is worth keeping. One that was interrupted before its
+    // first iteration has a log without a line, and begins anew when it is gone on with.
     let log = team.agree(Log::open(run.disk(), run.path(), None))?;
     team.agree(run.begun())?;
+    let trainer = trainer?;
     let (before, objective) = (Progress::default(), trainer.objective());
     let mut session =
         Session::new(run, dataset, config, limits, control, observe, &budget, usage, before, objective, log);
@@ -221,9 +226,11 @@ pub(super) struct Session<'a> {
     pub(super) best_train_mse: Option<f64>,
     /// The checkpoint that the run goes on from.
     saved: Option<Mark>,
-    /// Room for a copy of the state, so that it can be written while the next pass computes; none
-    /// where the budget has no room for it.
-    snapshot: Option<Reservation>,
+    /// Room for a copy of the state, which is written while the next pass computes, and gone back to where a
+    /// pass is cut short; none where the budget has no room for it.
+    room: Option<Reservation>,
+    /// That copy: of the newest whole iteration, or of one before while that is being written.
+    copy: Option<Arc<Snapshot>>,
 }
 
 impl<'a> Session<'a> {
@@ -241,13 +248,14 @@ impl<'a> Session<'a> {
         log: Log,
     ) -> Self {
         control.progress().stage("complete", Unit::Iterations, config.solver.max_iterations as u64);
-        // Several processes bring their rows together when they write, all at the same time.
-        let alone = limits.team.is_alone();
-        let copy = alone
-            .then(|| budget.reserve(objective.data.needs().snapshot(), "a copy of the state").ok())
-            .flatten();
-        if alone && copy.is_none() {
-            control.detail("`memory` has no room for a copy of the state: passes wait for checkpoints");
+        let room = budget.reserve(objective.data.needs().snapshot(), "a copy of the state");
+        // All processes have one, or none.
+        let room = limits.team.agree(room).ok();
+        if room.is_none() {
+            control.detail(
+                "`memory` has no room for a copy of the state: passes wait for checkpoints, and Ctrl-C for the end \
+                 of an iteration",
+            );
         }
         Session {
             run,
@@ -262,7 +270,8 @@ impl<'a> Session<'a> {
             unseen: objective.data.unseen().by_mode(&dataset.manifest().mode_order),
             log,
             saved: None,
-            snapshot: copy,
+            room,
+            copy: None,
         }
     }
 
@@ -311,7 +320,7 @@ impl<'a> Session<'a> {
         let written = self.log.write(&line);
         self.limits.team.agree(written)?;
         if self.limits.team.is_first() && (self.observe)(&line).is_break() {
-            self.control.stop();
+            self.control.end();
         }
         let validation = last.validation_mse.map_or(String::new(), |mse| format!("  validation {mse:.6e}"));
         self.control.progress().advance(
@@ -326,6 +335,10 @@ impl<'a> Session<'a> {
     }
 
     fn go_on(mut self, mut trainer: Trainer) -> Result<Outcome> {
+        if self.room.is_none() {
+            // There would be nothing to go back to.
+            trainer.watch(&Control::default());
+        }
         let unseen = std::mem::take(&mut self.unseen);
         let saver = Saver {
             run: self.run,
@@ -338,7 +351,9 @@ impl<'a> Session<'a> {
             durable: Mutex::new(Durable { checkpoint: self.saved, model: None }),
         };
         let stopped_by = std::thread::scope(|scope| {
-            let mut background = self.snapshot.is_some().then(|| Background::start(scope, &saver));
+            // Several processes bring their rows together when they write, all at the same time.
+            let writes = self.room.is_some() && self.limits.team.is_alone();
+            let mut background = writes.then(|| Background::start(scope, &saver));
             let stopped_by = self.iterate(&mut trainer, &saver, background.as_mut())?;
             background.map_or(Ok(()), Background::finish)?;
             Ok::<_, Error>(stopped_by)
@@ -363,25 +378,26 @@ impl<'a> Session<'a> {
             if let Some(reason) = trainer.stop() {
                 return Ok(reason);
             }
-            if self.any(self.control.stopping()) {
+            if self.any(self.control.ending()) {
                 return Ok(StoppedBy::Interrupted);
             }
-            let is_inside = |trainer: &Trainer| {
-                trainer.state.stochastic.as_ref().is_some_and(|phase| phase.about.position > 0)
-            };
-            if !is_inside(trainer) {
+            if !trainer.is_inside() {
                 begun = Instant::now();
+                self.copy_of(trainer);
             }
             // None where the plan went on to another stage, no step lowers the cost, or an epoch is not
             // at its end.
-            let went = trainer.iterate()?;
+            let went = match trainer.iterate() {
+                Err(Error::Interrupted) if self.go_back(trainer) => return Ok(StoppedBy::Interrupted),
+                other => other?,
+            };
             let state = &trainer.state;
             if went {
                 let seconds = begun.elapsed().as_secs_f64();
                 self.log_iteration(trainer, state.last.passes - passes, seconds)?;
                 passes = state.last.passes;
             }
-            if !went && !is_inside(trainer) {
+            if !went && !trainer.is_inside() {
                 continue;
             }
             if state.last.guarded > 0 && state.guards == state.last.guarded && self.config.recipe.is_plain() {
@@ -394,14 +410,44 @@ impl<'a> Session<'a> {
             // holding up this one.
             let free = background.as_mut().map_or(Ok(true), |background| background.is_free())?;
             if due && free {
-                let (progress, kept) = (self.progress(trainer.objective()), self.kept(trainer));
-                match &mut background {
-                    Some(background) => background.save(state, &trainer.extra, progress, kept)?,
-                    None => saver.save(state, &trainer.extra, &progress, kept)?,
+                match (&mut background, self.copy_of(trainer)) {
+                    (Some(background), Some(copy)) => background.save(copy)?,
+                    _ => {
+                        let (progress, kept) = (self.progress(trainer.objective()), self.kept(trainer));
+                        saver.save(state, &trainer.extra, &progress, kept)?;
+                    }
                 }
                 saved = (state.last.iteration, Instant::now());
             }
         }
+    }
+
+    /// The copy of the state, made anew unless it is that of this iteration already or somebody writes it.
+    fn copy_of(&mut self, trainer: &Trainer) -> Option<Arc<Snapshot>> {
+        self.room.as_ref()?;
+        let newest = self.copy.as_ref().map(|copy| Mark::of(&copy.state)) == Some(Mark::of(&trainer.state));
+        let written = self.copy.as_ref().is_some_and(|copy| Arc::strong_count(copy) > 1);
+        if !newest && !written {
+            // The old one first: there is room for one.
+            self.copy = None;
+            let (state, extra) = (trainer.state.clone(), trainer.extra.clone());
+            let (progress, kept) = (self.progress(trainer.objective()), self.kept(trainer));
+            self.copy = Some(Arc::new(Snapshot { state, extra, progress, kept }));
+        }
+        self.copy.clone()
+    }
+
+    /// Goes back to the newest state that there is: what was cut short may have left half of a next one. `false`
+    /// where there is none.
+    fn go_back(&mut self, trainer: &mut Trainer) -> bool {
+        if trainer.is_inside() {
+            return true;
+        }
+        let Some(copy) = self.copy.take() else { return false };
+        trainer.state.clone_from(&copy.state);
+        trainer.extra.clone_from(&copy.extra);
+        self.best_train_mse = copy.progress.best_train_mse;
+        true
     }
 
     /// Whether any process says so.

@@ -1,24 +1,33 @@
 //! Sorts one buffer by its keys, least significant byte first: stable, and linear in the length.
 
 use super::record::{Payload, Record};
+use crate::control::Control;
+use crate::error::Result;
+
+/// Records between two looks at whether to stop.
+const LOOK: usize = 1 << 16;
 
 /// Sorts `records` by the low `bits` of their keys, `scratch` being as long; the result is in
-/// `records`. Records with equal keys keep their order.
+/// `records`. Records with equal keys keep their order. An error where `control` asks to stop.
 pub fn sort_by_key<const W: usize, P: Payload>(
     records: &mut Vec<Record<W, P>>,
     scratch: &mut Vec<Record<W, P>>,
     bits: u32,
-) {
+    control: &Control,
+) -> Result<()> {
     let digits = bits.div_ceil(8) as usize;
     if records.len() < 256 {
         records.sort_by_key(|record| record.key);
-        return;
+        return Ok(());
     }
     // All histograms in one pass over the data.
     let mut counts = vec![[0usize; 256]; digits];
-    for record in records.iter() {
-        for (digit, count) in counts.iter_mut().enumerate() {
-            count[byte(record, digit)] += 1;
+    for some in records.chunks(LOOK) {
+        control.check()?;
+        for record in some {
+            for (digit, count) in counts.iter_mut().enumerate() {
+                count[byte(record, digit)] += 1;
+            }
         }
     }
     scratch.clear();
@@ -33,13 +42,17 @@ pub fn sort_by_key<const W: usize, P: Payload>(
             *position = sum;
             sum += n;
         }
-        for record in records.iter() {
-            let slot = &mut next[byte(record, digit)];
-            scratch[*slot] = *record;
-            *slot += 1;
+        for some in records.chunks(LOOK) {
+            control.check()?;
+            for record in some {
+                let slot = &mut next[byte(record, digit)];
+                scratch[*slot] = *record;
+                *slot += 1;
+            }
         }
         std::mem::swap(records, scratch);
     }
+    Ok(())
 }
 
 #[inline(always)]

@@ -43,6 +43,7 @@ pub struct Sorter<const W: usize, P = f64> {
     writer: Option<thread::JoinHandle<Result<Worker<W, P>>>>,
     idle: Option<Worker<W, P>>,
     total: u64,
+    control: Control,
 }
 
 /// What sorts and writes a buffer while the next one fills.
@@ -59,7 +60,7 @@ where
     Record<W, P>: Pod,
 {
     /// Sorts by the low `bits` of the keys in `memory` bytes, with scratch files in `directory`.
-    pub fn new(bits: u32, ties: Ties, memory: u64, directory: &Path) -> Self {
+    pub fn new(bits: u32, ties: Ties, memory: u64, directory: &Path, control: &Control) -> Self {
         // One buffer fills, one is sorted, one is the radix sort's scratch.
         let capacity = (memory as usize / 3 / size_of::<Record<W, P>>()).max(1024);
         Sorter {
@@ -72,6 +73,7 @@ where
             writer: None,
             idle: None,
             total: 0,
+            control: control.clone(),
         }
     }
 
@@ -124,8 +126,9 @@ where
         self.buffer.clear();
         self.buffer.reserve_exact(self.capacity);
         let (bits, ties, directory) = (self.bits, self.ties, self.directory.clone());
+        let control = self.control.clone();
         let sort = move || {
-            sort_buffer(&mut full, &mut worker.scratch, bits, ties);
+            sort_buffer(&mut full, &mut worker.scratch, bits, ties, &control)?;
             write_records(&worker.file, worker.written, &full, &directory)?;
             worker.runs.push(Run { start: worker.written, records: full.len() as u64 });
             worker.written += full.len() as u64;
@@ -141,14 +144,11 @@ where
     }
 
     /// Gives all records in order to `each`.
-    pub fn finish(
-        mut self,
-        control: &Control,
-        mut each: impl FnMut(&Record<W, P>) -> Result<()>,
-    ) -> Result<()> {
+    pub fn finish(mut self, mut each: impl FnMut(&Record<W, P>) -> Result<()>) -> Result<()> {
+        let control = self.control.clone();
         if self.total == 0 {
             let mut scratch = Vec::new();
-            sort_buffer(&mut self.buffer, &mut scratch, self.bits, self.ties);
+            sort_buffer(&mut self.buffer, &mut scratch, self.bits, self.ties, &control)?;
             drop(scratch);
             for (number, record) in self.buffer.iter().enumerate() {
                 if number % 65_536 == 0 {
@@ -231,11 +231,13 @@ fn sort_buffer<const W: usize, P: Payload>(
     scratch: &mut Vec<Record<W, P>>,
     bits: u32,
     ties: Ties,
-) {
-    radix::sort_by_key(records, scratch, bits);
+    control: &Control,
+) -> Result<()> {
+    radix::sort_by_key(records, scratch, bits, control)?;
     if ties == Ties::Value {
         radix::sort_ties_by_value(records);
     }
+    Ok(())
 }
 
 fn write_records<const W: usize, P: Payload>(

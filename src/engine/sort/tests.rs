@@ -8,12 +8,12 @@ where
     Record<W>: bytemuck::Pod,
 {
     let directory = tempfile::tempdir().unwrap();
-    let mut sorter = Sorter::new(bits, ties, memory, directory.path());
+    let mut sorter = Sorter::new(bits, ties, memory, directory.path(), &Control::default());
     records.iter().for_each(|&record| sorter.push(record).unwrap());
     assert_eq!(sorter.len(), records.len() as u64);
     let mut out = Vec::new();
     sorter
-        .finish(&Control::default(), |record| {
+        .finish(|record| {
             out.push(*record);
             Ok(())
         })

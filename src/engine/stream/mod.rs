@@ -14,6 +14,7 @@
 
 mod ahead;
 
+use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::kernel::{BlockView, Values};
 use crate::shard::{BlockRow, Dataset, Manifest, Shard, Split};
@@ -101,6 +102,7 @@ pub struct Stream {
     /// What weights are multiplied by: only their ratios mean anything, and sums of huge ones overflow.
     weight_scale: f64,
     bytes_read: Arc<AtomicU64>,
+    control: Control,
 }
 
 impl Stream {
@@ -155,7 +157,19 @@ impl Stream {
             entries,
             weight_scale: dataset.manifest().weight_scale(),
             bytes_read: Arc::default(),
+            control: Control::default(),
         })
+    }
+
+    /// Cuts passes short, with [`Error::Interrupted`], when this says so: between blocks, and wherever whoever
+    /// goes through them looks at [`check`](Self::check).
+    pub fn watch(&mut self, control: &Control) {
+        self.control = control.clone();
+    }
+
+    /// An error when the pass is to end here.
+    pub fn check(&self) -> Result<()> {
+        self.control.check()
     }
 
     /// The split cut into at most `count` parts of whole blocks with about as many entries each. A part has a
@@ -207,6 +221,7 @@ impl Stream {
             lanes,
             weight_scale: self.weight_scale,
             bytes_read: Arc::clone(&self.bytes_read),
+            control: self.control.clone(),
         }
     }
 
@@ -288,6 +303,7 @@ impl Stream {
             _ => each(block),
         };
         let mut visit = |position: usize, bytes: &[u8]| -> Result<()> {
+            self.check()?;
             let (shard, number) = self.blocks[position];
             let shard = here(&self.shards[shard])?;
             let known = self.checked[position].load(Ordering::Relaxed);
@@ -426,6 +442,7 @@ mod tests {
             lanes,
             weight_scale: 1.0,
             bytes_read: Arc::default(),
+            control: Control::default(),
         }
     }
 

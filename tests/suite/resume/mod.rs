@@ -2,6 +2,7 @@
 //! cannot be.
 
 mod bits;
+mod cut;
 mod refusals;
 mod signals;
 mod tool;

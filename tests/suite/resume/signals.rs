@@ -1,4 +1,4 @@
-//! SIGINT and SIGTERM: the iteration is finished, a checkpoint written; a second one ends at once.
+//! SIGINT and SIGTERM: a checkpoint of the last whole iteration is written; a second one ends at once.
 
 use super::tool::{complete, newest, result, spawn, succeed, synth, wait_until};
 use std::path::Path;
