@@ -21,8 +21,11 @@ use std::path::{Path, PathBuf};
 
 const MAGIC: &[u8; 8] = b"tenfdata";
 const END: &[u8; 4] = b"done";
-/// The version that this program writes.
-pub const CONTAINER_VERSION: u32 = 1;
+/// The newest version that this program writes and reads. Only what programs of before cannot read has it: cores
+/// without their zeros.
+pub const CONTAINER_VERSION: u32 = 2;
+/// What all other files have.
+const USUAL_VERSION: u32 = 1;
 const PIECE: usize = 64 << 10;
 const HEAD: u64 = 16;
 const TAIL: u64 = 32;
@@ -54,12 +57,13 @@ pub struct ContainerWriter<'d> {
 }
 
 impl<'d> ContainerWriter<'d> {
-    /// Begins `path`.
-    pub fn create(disk: &'d dyn Disk, path: &Path) -> Result<Self> {
+    /// Begins `path`, with what programs of before cannot read where `is_new`.
+    pub fn create(disk: &'d dyn Disk, path: &Path, is_new: bool) -> Result<Self> {
+        let version = if is_new { CONTAINER_VERSION } else { USUAL_VERSION };
         let mut file = AtomicFile::create(disk, path)?;
         let mut head = [0; HEAD as usize];
         head[..8].copy_from_slice(MAGIC);
-        head[8..12].copy_from_slice(&CONTAINER_VERSION.to_le_bytes());
+        head[8..12].copy_from_slice(&version.to_le_bytes());
         let crc = crc32c::crc32c(&head[..12]);
         head[12..].copy_from_slice(&crc.to_le_bytes());
         file.append(&head)?;
