@@ -302,7 +302,7 @@ mod tests {
     fn what_could_not_be_read_again_is_not_written() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("c");
-        let create = || ContainerWriter::create(&RealDisk, &path).unwrap();
+        let create = || ContainerWriter::create(&RealDisk, &path, false).unwrap();
         for wrong in [f64::NAN, f64::INFINITY] {
             let mut writer = create();
             writer.array("a", &[1.0, wrong]);
@@ -318,7 +318,7 @@ mod tests {
     fn a_number_that_is_none_is_named_with_its_offset() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("c");
-        let mut writer = ContainerWriter::create(&RealDisk, &path).unwrap();
+        let mut writer = ContainerWriter::create(&RealDisk, &path, false).unwrap();
         writer.array("a", &[1.0, 2.0, 3.0]);
         // As a program would have written it that does not look.
         let mut array = writer.begin("b");
@@ -340,7 +340,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("c");
         let values: Vec<f64> = (0..20).map(|n| f64::from(n) * 0.1).collect();
-        let mut writer = ContainerWriter::create(&RealDisk, &path).unwrap();
+        let mut writer = ContainerWriter::create(&RealDisk, &path, false).unwrap();
         writer.array("a", &values[..7]);
         writer.array("b", &values[7..]);
         writer.finish("test", &17u32).unwrap();
