@@ -90,9 +90,15 @@ impl Model {
         self.model.point.factors[mode].as_slice()
     }
 
-    /// The core, the last mode fastest.
+    /// The core, the last mode fastest; of a sparse one, as models of four modes and more may have, the numbers that
+    /// are not zero.
     pub fn core(&self) -> &[f64] {
-        self.model.point.core.as_slice()
+        self.model.point.core.numbers()
+    }
+
+    /// The indices of those numbers, one after the other; `None` where all of the core is there.
+    pub fn core_places(&self) -> Option<&[u32]> {
+        self.model.point.core.places()
     }
 
     /// The `top` best ids of a mode for what is given of others, each as (mode, id), the rest averaged, without

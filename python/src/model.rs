@@ -233,7 +233,13 @@ impl Model {
 
     /// The core as bytes of `f8`, the last mode fastest.
     fn core<'py>(&self, py: Python<'py>) -> Bound<'py, PyByteArray> {
-        numbers(py, self.loaded.model.point.core.as_slice())
+        numbers(py, self.loaded.model.point.core.numbers())
+    }
+
+    /// The indices of its numbers as bytes of `f8`, where only those that are not zero are kept.
+    fn core_places<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyByteArray>> {
+        let places = self.loaded.model.point.core.places()?;
+        Some(numbers(py, &places.iter().map(|&index| f64::from(index)).collect::<Vec<_>>()))
     }
 
     /// The factor of a mode, row by row.

@@ -99,8 +99,26 @@ class Model:
 
     @property
     def core(self) -> Array:
-        """The core."""
-        return np.frombuffer(self._native.core(), dtype="f8").reshape(self.rank)
+        """The core: its shape is ``rank``. Models of four modes and more may have one that is nearly all zeros:
+        ``core_entries`` has the others, where an array of all of it would be too large."""
+        numbers = np.frombuffer(self._native.core(), dtype="f8")
+        if self._native.core_places() is None:
+            return numbers.reshape(self.rank)
+        places, numbers = self.core_entries
+        core = np.zeros(self.rank)
+        core[tuple(places.T)] = numbers
+        return core
+
+    @property
+    def core_entries(self) -> tuple[Array, Array]:
+        """Indices, a row each, and values of the numbers of the core that are not zero."""
+        numbers = np.frombuffer(self._native.core(), dtype="f8")
+        places = self._native.core_places()
+        if places is None:
+            core = numbers.reshape(self.rank)
+            found = np.argwhere(core)
+            return found, core[tuple(found.T)]
+        return np.frombuffer(places, dtype="f8").astype("i8").reshape(-1, len(self.rank)), numbers
 
     @property
     def factors(self) -> Mapping[str, Array]:

@@ -23,8 +23,8 @@ pub(super) struct RecipeArguments {
     #[arg(long, value_enum)]
     penalty_kind: Option<KindArgument>,
     /// Search with conjugate gradients, instead of sweeps over rows: begin with a small rank and let it grow
-    /// while validation improves. So does any other of --bias, --bias-time, --penalty, --penalty-kind, --refine
-    /// and their like ask for the search [default for data of four modes and more]
+    /// while validation improves. So does any other of --bias, --penalty, --penalty-kind, --refine and their like
+    /// ask for the search
     #[arg(long, overrides_with = "no_grow")]
     grow: bool,
     /// Keep to the rank that is given
@@ -116,7 +116,7 @@ impl RecipeArguments {
             return Err(Error::request("--rank auto lets the rank grow: give a rank with --no-grow"));
         }
         // Whoever names a part of the search wants the search.
-        let asked = self.penalty.is_some() || self.bias.is_some() || self.bias_time.is_some();
+        let asked = self.penalty.is_some() || self.bias.is_some();
         let asked = asked || self.penalty_kind.is_some() || self.grow || self.no_grow;
         recipe.sweeps &= !(asked || self.refine || self.no_refine);
         recipe.refine = (recipe.decides() || self.refine) && !self.no_refine;

@@ -62,6 +62,31 @@ def clip(value, least, most, ends):
     return min(max(value, least), most)
 
 
+def read_core(folder, about):
+    """Indices of the core's numbers, a row each, and the numbers."""
+    file, rank = folder / about["core"], about["rank"]
+    if file.suffix == ".npy":
+        core = np.load(file)
+        if about["core_sparse"]:
+            return core[:, :-1].astype(int), core[:, -1]
+        return np.argwhere(np.ones(rank, dtype=bool)), core.reshape(-1)
+    table = pq.read_table(file)
+    at = np.stack([table[f"c{mode + 1}"].to_numpy() - 1 for mode in range(len(rank))], axis=1)
+    return at, table["value"].to_numpy()
+
+
+def read_pairs(folder, about, names, places):
+    """The modes of every bias of pairs of ids, and the biases by their indices."""
+    for pair in about.get("pair_biases", []):
+        modes, file = [names.index(name) for name in pair["modes"]], folder / pair["file"]
+        if file.suffix == ".npy":
+            yield modes, dict(np.ndenumerate(np.load(file)))
+            continue
+        rows = pq.read_table(file).to_pylist()
+        at = lambda row: tuple(places[mode][str(row[name])] for mode, name in zip(modes, ["id1", "id2"]))
+        yield modes, {at(row): row["bias"] for row in rows}
+
+
 def main():
     folder, answers = map(pathlib.Path, sys.argv[1:3])
     about = json.loads((folder / "model.json").read_text())
@@ -69,9 +94,8 @@ def main():
     names = [mode["name"] for mode in modes]
     parts = [read_mode(folder, mode) for mode in modes]
     places = [{str(label): at for at, label in enumerate(part[0])} for part in parts]
-    core_file = folder / about["core"]
-    core = np.load(core_file) if core_file.suffix == ".npy" else pq.read_table(core_file)["value"].to_numpy()
-    core = core.reshape(about["rank"])
+    core_at, core = read_core(folder, about)
+    pairs = list(read_pairs(folder, about, names, places))
     worst = checked = 0
     for row in pq.read_table(answers).to_pylist():
         at = [index_of(mode, place, row[mode["name"]]) for mode, place in zip(modes, places)]
@@ -81,9 +105,9 @@ def main():
         assert known == row["known"], row
         if not known:
             continue
-        value = core
-        for part, index in zip(reversed(parts), reversed(at)):
-            value = value @ part[3][index]
+        products = [part[3][index][core_at[:, mode]] for mode, (part, index) in enumerate(zip(parts, at))]
+        value = float(np.prod(products, axis=0) @ core)
+        value += sum(biases.get((at[a], at[b]), 0.0) for (a, b), biases in pairs)
         value += about["offset"] + sum(part[2][index] for part, index in zip(parts, at))
         if about["time_bias"]:
             time = about["time_bias"]

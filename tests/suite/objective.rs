@@ -107,7 +107,7 @@ fn regularised(dataset: &Dataset, ranks: &[usize], kind: PenaltyKind) -> Regular
     objective.penalty = Penalty { kind, lambda: 0.1, smoothing: 1e-4 };
     let biases =
         counts.modes.iter().map(|mode| (0..mode.len()).map(|i| (i as f64).sin()).collect()).collect();
-    objective.data.set_biases(Some(Biases { mean: 0.5, modes: biases, time }));
+    objective.data.set_biases(Some(Biases { mean: 0.5, modes: biases, time, pairs: Vec::new() }));
     objective
 }
 

@@ -50,7 +50,7 @@ fn default_and_search_are_better_than_the_plain_method_at_any_rank() {
 fn interrupted_anywhere_a_plan_goes_on_to_the_same_bits() {
     let folder = tempfile::tempdir().unwrap();
     ratings(&folder);
-    let options = "--rank 6,6,3 --bias-time userId:week";
+    let options = "--rank 6,6,3 --grow --bias-time userId:week";
     json(&folder, &format!("complete r -o whole {options} --threads 2"));
     let expected = result(&folder, "whole");
     let last = expected.0.len() - 1;

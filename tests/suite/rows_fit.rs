@@ -295,6 +295,7 @@ fn sweeps_are_those_of_the_formula() {
             mean: 2.0,
             modes: sizes.iter().map(|&n| (0..n).map(|i| (i as f64).sin() * 0.2).collect()).collect(),
             time: None,
+            pairs: Vec::new(),
         });
         for (mode, values) in biases.iter_mut().flat_map(|biases| biases.modes.iter_mut().enumerate()) {
             unseen(mode).into_iter().for_each(|row| values[row] = 0.0);

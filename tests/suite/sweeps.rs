@@ -41,17 +41,24 @@ fn ratings_take_a_few_passes_and_are_as_good_as_after_the_search() {
 fn interrupted_after_any_sweep_the_bits_are_the_same() {
     let folder = folder();
     json(&folder, RATINGS);
-    let whole = json(&folder, "complete r -o whole --rank auto --threads 2");
-    let last = whole["iterations"].as_u64().unwrap();
-    assert!(last >= 6, "{whole}");
-    json(&folder, "complete r -o parts --rank auto --threads 1 --max-iterations 0");
-    for iteration in 1..=last {
-        let threads = iteration % 3 + 1;
-        json(&folder, &format!("resume parts --max-iterations {iteration} --threads {threads}"));
+    for (name, options) in [("plain", ""), ("time", "--bias-time userId:week")] {
+        let whole = json(&folder, &format!("complete r -o whole-{name} --rank auto --threads 2 {options}"));
+        let last = whole["iterations"].as_u64().unwrap();
+        assert!(last >= 6, "{whole}");
+        let begin = "--rank auto --threads 1 --max-iterations 0";
+        json(&folder, &format!("complete r -o parts-{name} {begin} {options}"));
+        for iteration in 1..=last {
+            let threads = iteration % 3 + 1;
+            json(&folder, &format!("resume parts-{name} --max-iterations {iteration} --threads {threads}"));
+        }
+        let done = json(&folder, &format!("resume parts-{name} --max-iterations 250"));
+        assert_eq!(done["tried"], whole["tried"]);
+        let [parts, whole] = ["parts", "whole"].map(|of| folder.path().join(format!("{of}-{name}")));
+        assert!(result(&parts) == result(&whole));
+        // A model of sweeps has a time bias where one was asked for.
+        let model = tenfill_engine::Model::read(&parts).unwrap();
+        assert_eq!(model.biases.unwrap().time.is_some(), name == "time");
     }
-    let done = json(&folder, "resume parts --max-iterations 250");
-    assert_eq!(done["tried"], whole["tried"]);
-    assert!(result(&folder.path().join("parts")) == result(&folder.path().join("whole")));
 }
 
 /// A table of two modes whose values are biases, two components and noise, times a scale, plus an offset.

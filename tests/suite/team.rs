@@ -149,6 +149,24 @@ fn the_recipe_gives_the_same_bits_on_any_team() {
 }
 
 #[test]
+fn four_modes_give_the_same_bits_on_any_team() {
+    let place = crate::common::folder();
+    crate::many_modes::delays(&place.path().join("x.csv"), 60_000);
+    crate::common::json(&place, "convert x.csv -o x --modes origin,destination,hour,day --value delay");
+    let dataset = place.path().join("x");
+    let mut config = Config::new(&Dataset::open(&dataset).unwrap(), vec![6, 6, 6, 6]);
+    config.rank_auto = true;
+    begin(1, &dataset, &place.path().join("alone"), &config).unwrap();
+    let tried = std::fs::read_to_string(place.path().join("alone/log.jsonl")).unwrap();
+    assert!(tried.contains("cells") && tried.contains("sweep"), "{tried}");
+    for size in [2, 4] {
+        let run = place.path().join(format!("run{size}"));
+        begin(size, &dataset, &run, &config).unwrap();
+        assert!(result(&run) == result(&place.path().join("alone")), "{size} processes");
+    }
+}
+
+#[test]
 fn a_run_goes_on_with_another_number_of_processes() {
     let place = crate::common::folder();
     let dataset = synth(place.path(), TALL);

@@ -15,7 +15,7 @@
 //! behind them, given the row; the row follows from these, and so on until nothing moves: as in training.
 
 use crate::MAX_ORDER;
-use crate::model::{Ends, Model, Place, Places, Spreads, TimeBias, Uncertainty, contract};
+use crate::model::{Ends, Model, Place, Places, Spreads, TimeBias, Uncertainty};
 use crate::rows::{RowPrior, RowScratch, Square, row_posterior, triangle_len};
 use crate::units::towards_one;
 use rayon::prelude::*;
@@ -194,7 +194,14 @@ impl Prior {
             } else if let Some(time) = time {
                 base += places.time_bias(place(time.of), place(time.clock));
             }
-            weights[..rank].copy_from_slice(&contract(&model.point.core, &rows[..order], &[self.mode]));
+            for pair in model.biases.iter().flat_map(|biases| &biases.pairs) {
+                if !pair.modes.contains(&self.mode) {
+                    let mut settled = [Place::Unknown; MAX_ORDER];
+                    (0..order).for_each(|mode| settled[mode] = place(mode));
+                    base += places.pair_bias(pair, &settled);
+                }
+            }
+            weights[..rank].copy_from_slice(&model.point.core.contract(&rows[..order], &[self.mode]));
             weights[rank] = f64::from(u8::from(self.biased));
             let latent = self.ends.is_some_and(|ends| ends.hold(entry.value));
             if latent {

@@ -7,7 +7,7 @@
 //! [`Places::raw`], so that every command says the same of the same entry.
 
 use crate::kernel::{Update, product_transposed};
-use crate::model::{Place, Places, Spreads, contract};
+use crate::model::{PairBias, Place, Places, Spreads};
 use rayon::prelude::*;
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
@@ -82,6 +82,11 @@ struct Explore {
     candidates: Vec<f64>,
 }
 
+/// Whether a bias of pairs is of the ids that are asked for one after the other.
+fn joins(pair: &PairBias, each: Option<usize>) -> bool {
+    each.is_some_and(|each| pair.modes.contains(&each))
+}
+
 impl<'p, 'm> Ranking<'p, 'm> {
     /// Ranks the indices of mode `ranked`, for every id of mode `each` where that is given; what
     /// `question` says of these two is not looked at.
@@ -97,7 +102,7 @@ impl<'p, 'm> Ranking<'p, 'm> {
         let mut kept: Vec<usize> = each.into_iter().chain([ranked]).collect();
         kept.sort_unstable();
         let rank = model.point.ranks()[ranked];
-        let left = contract(&model.point.core, &rows, &kept);
+        let left = model.point.core.contract(&rows, &kept);
         let height = each.map_or(1, |each| model.point.ranks()[each]);
         let mut weights = left.clone();
         if each.is_some_and(|each| each > ranked) {
@@ -120,15 +125,24 @@ impl<'p, 'm> Ranking<'p, 'm> {
             }
             _ => 0.0,
         };
+        let pairs = model.biases.iter().flat_map(|biases| &biases.pairs);
+        let (with_each, others): (Vec<_>, Vec<_>) =
+            pairs.filter(|pair| pair.modes.contains(&ranked)).partition(|pair| joins(pair, each));
+        let pairs_at = |index: u32| -> f64 {
+            let mut at = question.clone();
+            at[ranked] = Place::Index(index);
+            others.iter().map(|pair| places.pair_bias(pair, &at)).sum()
+        };
         let width = rank + 1;
         let factor = &model.point.factors[ranked];
         let mut candidates = Vec::with_capacity(factor.rows() * width);
         for index in 0..factor.rows() as u32 {
             candidates.extend_from_slice(factor.row(index as usize));
-            let bias = places.bias(ranked, Place::Index(index)) + time_at(index);
+            let bias = places.bias(ranked, Place::Index(index)) + time_at(index) + pairs_at(index);
             candidates.push(if model.knows(ranked, index) { bias } else { f64::NEG_INFINITY });
         }
         let joined = time.is_some_and(|time| open(time.of) && open(time.clock) && each.is_some());
+        let joined = joined || !with_each.is_empty();
         let (spreads, explore) = (None, None);
         Ranking { places, question, ranked, each, candidates, width, weights, joined, spreads, explore }
     }
@@ -268,12 +282,20 @@ impl<'p, 'm> Ranking<'p, 'm> {
     }
 
     fn add_time(&self, id: u32, begin: u32, row: &mut [f64]) {
-        let Some(time) = self.places.model().biases.as_ref().and_then(|biases| biases.time.as_ref()) else {
-            return;
-        };
-        for (score, index) in row.iter_mut().zip(begin..) {
-            let (of, clock) = if time.of == self.ranked { (index, id) } else { (id, index) };
-            *score += self.places.time_bias(Place::Index(of), Place::Index(clock));
+        let Some(biases) = self.places.model().biases.as_ref() else { return };
+        let open = |mode: usize| mode == self.ranked || Some(mode) == self.each;
+        if let Some(time) = biases.time.as_ref().filter(|time| open(time.of) && open(time.clock)) {
+            for (score, index) in row.iter_mut().zip(begin..) {
+                let (of, clock) = if time.of == self.ranked { (index, id) } else { (id, index) };
+                *score += self.places.time_bias(Place::Index(of), Place::Index(clock));
+            }
+        }
+        for pair in
+            biases.pairs.iter().filter(|pair| pair.modes.contains(&self.ranked) && joins(pair, self.each))
+        {
+            for (score, index) in row.iter_mut().zip(begin..) {
+                *score += if pair.modes[0] == self.ranked { pair.at(index, id) } else { pair.at(id, index) };
+            }
         }
     }
 

@@ -5,6 +5,7 @@
 //! of them are near to it than the variance says, and more are far off: a Student distribution of few degrees of
 //! freedom. Its degrees and its variance are those that make the distances of the validation entries most likely.
 
+use super::offsets::offset;
 use super::shape::{EntryRows, EntryVariances};
 use super::sweeps::Fit;
 use crate::MAX_ORDER;
@@ -53,7 +54,8 @@ impl Fit {
                         rows[number] = level.mean(index as usize);
                         variances[number] = level.variance(index as usize);
                     }
-                    let mean = terms.mean + terms.spread * posterior.shape.value(&rows);
+                    let (offset, _) = offset(&posterior.tables, indices, posterior.noise);
+                    let mean = terms.mean + terms.spread * (posterior.shape.value(&rows) + offset);
                     let unsure = posterior.shape.value_variance(&rows, &variances);
                     let variance = unit * (unsure + posterior.noise);
                     let predictive = Predictive::new(mean, variance, terms.range, ends, Tails::Normal);

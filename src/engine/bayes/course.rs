@@ -1,5 +1,7 @@
 //! What follows a sweep: another one, components for what is left over, or the end.
 
+use super::cells::pairs_of;
+use super::grow::Evidence;
 use super::sweeps::{Data, Fit, Posterior};
 use crate::error::Result;
 use crate::stream::Stream;
@@ -24,10 +26,19 @@ const MOST_ALL: usize = 2;
 /// Components of a further pair of modes, and of all modes together.
 const PAIR_COMPONENTS: usize = 8;
 const ALL_COMPONENTS: usize = 16;
+/// Of more modes than this there are so many pairs that not all are added at once, but those that are at least this
+/// share of the one that residuals ask for most; and again, as long as that helps, so often.
+pub(super) const FEW_MODES: usize = 3;
+const STRONG: f64 = 0.25;
+/// Numbers of cells are tried before components of further pairs, which cost more: where entries are many they tell all.
+const FIRST: f64 = 10.0;
+const MOST_PAIR_ROUNDS: usize = 4;
 /// Components of further pairs and of all modes are for data of at most so many rows: their number is not known
 /// beforehand, and memory is asked for as if all of them were needed, so many of a mode.
 pub(super) const MOST_ROWS_TO_GROW: u64 = 30_000;
-pub(super) const MOST_MORE: usize = 2 * PAIR_COMPONENTS + MOST_ALL * ALL_COMPONENTS;
+pub(super) fn most_more(order: usize) -> usize {
+    PAIR_COMPONENTS * (order - 1) + if order == FEW_MODES { MOST_ALL * ALL_COMPONENTS } else { 0 }
+}
 /// No fit takes more sweeps, nor more than this after its last trial.
 const MOST: usize = 100;
 const MOST_AFTER_TRIALS: usize = 8;
@@ -42,6 +53,8 @@ pub enum Change {
     Extend(usize),
     /// Components of further pairs.
     Pairs,
+    /// A number of its own for every cell of two modes.
+    Cells,
     /// Components of all modes together.
     All,
 }
@@ -92,7 +105,8 @@ pub struct Course {
 /// What the course of a fit depends on, beside its data.
 #[derive(Clone, Copy)]
 pub struct Limits<'a> {
-    /// The highest rank of every mode, where the user has given it.
+    /// The highest rank of every mode, where the user has given it; of more than three modes the most components of any
+    /// pair.
     pub ranks: Option<&'a [usize]>,
     /// Seeds new rows.
     pub seed: u64,
@@ -104,6 +118,7 @@ impl Course {
         let mut left = Vec::new();
         if order > 2 {
             left = vec![Change::All, Change::Pairs];
+            left.extend((order > FEW_MODES).then_some(Change::Cells));
             left.extend(
                 (0..order).rev().filter(|level| !pair.contains(level) && *level > 0).map(Change::Extend),
             );
@@ -185,14 +200,15 @@ impl Course {
             let change = self.tried.last().filter(|_| trial).and_then(|tried| tried.change.clone());
             self.paired |= change == Some(Change::Pairs);
             let much = self.before.is_some_and(|before| best < before * (1.0 - MUCH));
+            let order = fit.posterior.levels.len();
+            let count =
+                |of: &Change| self.tried.iter().filter(|tried| tried.change.as_ref() == Some(of)).count();
             // What has helped may help again: more components change with a mode than could be told at first.
             self.left.extend(change.filter(|change| match change {
                 Change::Extend(_) => true,
-                Change::Pairs => false,
-                Change::All => {
-                    much && self.tried.iter().filter(|tried| tried.change == Some(Change::All)).count()
-                        < MOST_ALL
-                }
+                Change::Pairs => order > FEW_MODES && count(&Change::Pairs) < MOST_PAIR_ROUNDS,
+                Change::Cells => false,
+                Change::All => much && count(&Change::All) < MOST_ALL,
             }));
             self.before = Some(best);
         }
@@ -256,49 +272,74 @@ impl Course {
                 let fits = limits.ranks.is_none_or(|ranks| rank <= ranks[fit.terms.mode_order[*level]]);
                 Ok((evidence.is_enough() && fits).then_some((evidence.share, Asked::Extend(*level, chosen))))
             }
-            // More components of a mode than the user has allowed, or than memory was asked for.
-            Change::Pairs | Change::All if limits.ranks.is_some() || rows > MOST_ROWS_TO_GROW => Ok(None),
-            Change::Pairs => {
-                let (mut found, mut share) = (Vec::new(), 0.0);
-                for a in 0..order {
-                    for b in (a + 1..order).filter(|&b| fit.terms.pair != [a, b]) {
-                        let evidence = fit.pair_that_is_left(validation, [a, b])?;
-                        if evidence.is_enough() {
-                            found.push(vec![a, b]);
-                            share += evidence.share;
-                        }
+            // More components of a mode than memory was asked for, or than the user has allowed.
+            Change::Pairs | Change::All | Change::Cells if rows > MOST_ROWS_TO_GROW => Ok(None),
+            Change::Pairs | Change::All if limits.ranks.is_some() && order <= FEW_MODES => Ok(None),
+            Change::Cells => {
+                let pairs = pairs_of(order);
+                let evidence = fit.pairs_that_are_left(validation, &pairs)?;
+                let (mut found, mut more, mut share) = (Vec::new(), 0, FIRST);
+                for (pair, evidence) in pairs.into_iter().zip(evidence).filter(|(_, found)| found.is_enough())
+                {
+                    if fit.posterior.may_have_table(pair, more) {
+                        more += pair.map(|level| fit.posterior.levels[level].rows).iter().product::<usize>();
+                        share += evidence.share;
+                        found.push((pair, evidence));
                     }
                 }
-                Ok((!found.is_empty()).then_some((share, Asked::Add(found, PAIR_COMPONENTS))))
+                Ok((!found.is_empty()).then_some((share, Asked::Cells(found))))
+            }
+            Change::Pairs => {
+                let mut pairs = pairs_of(order);
+                // What few components of two modes have not told, more of them may not tell either.
+                pairs.retain(|pair| !shape.segments.iter().any(|segment| segment.levels == pair));
+                let evidence = fit.pairs_that_are_left(validation, &pairs)?;
+                let most = evidence.iter().map(|evidence| evidence.share).fold(0.0, f64::max);
+                let strong = if order > FEW_MODES { STRONG } else { 0.0 };
+                let (mut found, mut share) = (Vec::new(), 0.0);
+                for (pair, evidence) in pairs.iter().zip(&evidence) {
+                    if evidence.is_enough() && evidence.share >= strong * most {
+                        found.push((pair.to_vec(), most_of(fit, pair, PAIR_COMPONENTS, limits)));
+                        share += evidence.share;
+                    }
+                }
+                Ok((!found.is_empty()).then_some((share, Asked::Add(found))))
             }
             // Entries share no more than two rows, so that nothing tells before it is tried: after all else.
-            Change::All if self.paired && order == 3 => {
-                Ok(Some((0.0, Asked::Add(vec![(0..order).collect()], ALL_COMPONENTS))))
+            Change::All if self.paired && order == FEW_MODES => {
+                let levels: Vec<usize> = (0..order).collect();
+                let count = most_of(fit, &levels, ALL_COMPONENTS, limits);
+                Ok(Some((0.0, Asked::Add(vec![(levels, count)]))))
             }
             Change::All => Ok(None),
         }
     }
 }
 
+/// As many components of some levels, but not more than they have rows, nor than the user has allowed for their modes.
+fn most_of(fit: &Fit, levels: &[usize], count: usize, limits: Limits<'_>) -> usize {
+    let of = |&level: &usize| {
+        let bound = limits.ranks.map_or(count, |ranks| ranks[fit.terms.mode_order[level]]);
+        fit.posterior.levels[level].rows.min(bound)
+    };
+    levels.iter().map(of).min().unwrap_or(1).clamp(1, count)
+}
+
 /// A change that residuals ask for.
 enum Asked {
     Extend(usize, Vec<usize>),
-    Add(Vec<Vec<usize>>, usize),
+    /// Components of these levels, so many.
+    Add(Vec<(Vec<usize>, usize)>),
+    /// Numbers of cells of these pairs.
+    Cells(Vec<([usize; 2], Evidence)>),
 }
 
 impl Asked {
     fn apply(&self, fit: &mut Fit, data: &Data<'_>, seed: u64) -> Result<usize> {
         match self {
             Asked::Extend(level, chosen) => fit.extend(*level, chosen).map(|()| 0),
-            Asked::Add(sets, count) => {
-                let mut passes = 0;
-                for levels in sets {
-                    let most =
-                        levels.iter().map(|&level| fit.posterior.levels[level].rows).min().unwrap_or(1);
-                    passes += fit.add(data, levels, (*count).min(most), seed)?;
-                }
-                Ok(passes)
-            }
+            Asked::Add(sets) => fit.add(data, sets, seed),
+            Asked::Cells(pairs) => fit.add_tables(data, pairs),
         }
     }
 }

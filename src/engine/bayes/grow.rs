@@ -3,10 +3,12 @@
 //! A model begins with components of two modes. What a third mode has to say shows in the residuals of entries
 //! that the fit has not seen: if component a grows and shrinks with the row w of another level, the sums
 //! D_w = sum of e p_a q_a over the row's entries vary more than noise makes them, which has the variance
-//! sigma^2 N_w with N_w = sum of (p_a q_a)^2. If two modes have more to do with each other, residuals of entries
-//! that share a row of both are alike.
+//! sigma^2 N_w with N_w = sum of (p_a q_a)^2. What two modes have to do with each other is looked for in `cells`.
 
+use super::cells::{self, Alike};
+use super::course::FEW_MODES;
 use super::level::{Level, Prior, covariance_width};
+use super::offsets::offset;
 use super::row::start;
 use super::shape::{EntryRows, Segment, Shape};
 use super::start::{orthonormal, project};
@@ -15,12 +17,11 @@ use crate::MAX_ORDER;
 use crate::error::{Error, Result};
 use crate::manifold::Distribution;
 use crate::model::Clip;
-use crate::reduce::{own_lanes, share_words};
+use crate::reduce::own_lanes;
 use crate::rows::Square;
 use crate::stream::Stream;
 use rand::SeedableRng;
 use rand_pcg::Pcg64;
-use std::collections::{BTreeMap, HashMap};
 
 /// A sum must be so many standard deviations above what noise makes of it.
 const SURE: f64 = 5.0;
@@ -28,8 +29,6 @@ const SURE: f64 = 5.0;
 const LIKELY: f64 = 3.0;
 /// And explain this share of the noise, or it is not worth the passes.
 const WORTH: f64 = 1e-3;
-/// Pairs of rows are told apart up to so many; above, a share of them is looked at.
-const MOST_CELLS: u64 = 1 << 20;
 /// Variances and the size of new rows, values having the variance 1.
 const NEW_PRIOR: (f64, f64) = (0.3, 0.01);
 const NEW_ROWS: f64 = 0.1;
@@ -73,7 +72,8 @@ impl Fit {
                     for (row, (level, &index)) in rows.iter_mut().zip(posterior.levels.iter().zip(indices)) {
                         *row = level.mean(index as usize);
                     }
-                    let said = terms.mean + terms.spread * posterior.shape.value(&rows);
+                    let (offset, _) = offset(&posterior.tables, indices, posterior.noise);
+                    let said = terms.mean + terms.spread * (posterior.shape.value(&rows) + offset);
                     let said = clip.map_or(said, |clip| clip.of(said));
                     each(&mut state, indices, (value - said) / terms.spread);
                 });
@@ -81,6 +81,19 @@ impl Fit {
             })?;
             Ok(state)
         })
+    }
+
+    /// What is left of a train entry, in units of the values' standard deviation.
+    pub(super) fn left(&self, value: f64, indices: &[u32]) -> f64 {
+        let (posterior, terms) = (&self.posterior, &self.terms);
+        let mut rows: EntryRows<'_> = [&[]; MAX_ORDER];
+        for (row, (level, &index)) in rows.iter_mut().zip(posterior.levels.iter().zip(indices)) {
+            *row = level.mean(index as usize);
+        }
+        let said = posterior.shape.value(&rows) + offset(&posterior.tables, indices, posterior.noise).0;
+        let value = (value - terms.mean) / terms.spread;
+        let latent = self.ends().filter(|ends| ends.hold(value)).map(|ends| ends.latent(value, said).0);
+        latent.unwrap_or(value) - said
     }
 
     /// Which components of the first pair change with the rows of another level. A pass over validation.
@@ -140,65 +153,24 @@ impl Fit {
         Ok((chosen, Evidence { sigmas: sure, share }))
     }
 
-    /// Whether residuals of entries that share their rows of two levels are alike. A pass over validation.
-    pub fn pair_that_is_left(&self, validation: &Stream, pair: [usize; 2]) -> Result<Evidence> {
-        // Of many cells a share, by a number that has nothing to do with what lies in them.
-        let every = validation.entries().div_ceil(MOST_CELLS).max(1);
-        let lanes = self.residuals(
-            validation,
-            || (HashMap::<u64, [f64; 3]>::new(), [0.0; 2]),
-            |(cells, all), indices, e| {
-                let cell = u64::from(indices[pair[0]]) << 32 | u64::from(indices[pair[1]]);
-                (all[0], all[1]) = (all[0] + e * e, all[1] + 1.0);
-                if (cell.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 20).is_multiple_of(every) {
-                    let sums = cells.entry(cell).or_default();
-                    (0..3).for_each(|n| sums[n] += [1.0, e, e * e][n]);
-                }
-            },
-        )?;
-        // Sorted, and added up in the order of lanes, so that neither maps nor processes change a bit.
-        let words = lanes.into_iter().map(|(cells, all)| {
-            let mut cells: Vec<(u64, [f64; 3])> = cells.into_iter().collect();
-            cells.sort_unstable_by_key(|(cell, _)| *cell);
-            let of_cells = cells
-                .into_iter()
-                .flat_map(|(cell, [n, sum, squares])| [cell, n.to_bits(), sum.to_bits(), squares.to_bits()]);
-            all.into_iter().map(f64::to_bits).chain(of_cells).collect()
-        });
-        let mut cells: BTreeMap<u64, [f64; 3]> = BTreeMap::new();
-        let [mut squares, mut entries] = [0.0; 2];
-        for words in share_words(validation, words.collect()) {
-            squares += f64::from_bits(words[0]);
-            entries += f64::from_bits(words[1]);
-            for [cell, rest @ ..] in words[2..].as_chunks::<4>().0 {
-                let to = cells.entry(*cell).or_default();
-                to.iter_mut().zip(rest).for_each(|(to, word)| *to += f64::from_bits(*word));
-            }
-        }
-        let (mut more, mut pairs) = (0.0, 0.0);
-        for [n, sum, squares] in cells.into_values() {
-            more += sum * sum - squares;
-            pairs += n * (n - 1.0);
-        }
-        let noise = squares / entries.max(1.0);
-        if pairs < 1.0 {
-            return Ok(Evidence { sigmas: 0.0, share: 0.0 });
-        }
-        let sigmas = more / (noise * (2.0 * pairs).sqrt()).max(f64::MIN_POSITIVE);
-        Ok(Evidence { sigmas, share: more / pairs / noise })
+    /// Whether residuals of entries that share their rows of two levels are alike, for some pairs. A pass over
+    /// validation.
+    pub fn pairs_that_are_left(&self, validation: &Stream, pairs: &[[usize; 2]]) -> Result<Vec<Evidence>> {
+        let cells = Alike::new(validation, pairs.to_vec());
+        let lanes = self.residuals(validation, || cells.lane(), |lane, at, e| cells.add(lane, at, e))?;
+        Ok(cells.evidence(validation, lanes))
     }
 
-    /// Whether any pair of modes but the first has more to do with each other.
+    /// Whether a pair of modes but the first has more to do with each other, and the ranks that were given have no room
+    /// for it: of more modes they are those of any pair.
     pub fn lacks_a_pair(&self, validation: &Stream) -> Result<bool> {
         let order = self.posterior.levels.len();
-        for a in 0..order {
-            for b in (a + 1..order).filter(|&b| self.terms.pair != [a, b]) {
-                if self.pair_that_is_left(validation, [a, b])?.is_enough() {
-                    return Ok(true);
-                }
-            }
+        if order > FEW_MODES {
+            return Ok(false);
         }
-        Ok(false)
+        let pairs: Vec<[usize; 2]> =
+            cells::pairs_of(order).into_iter().filter(|pair| *pair != self.terms.pair).collect();
+        Ok(self.pairs_that_are_left(validation, &pairs)?.iter().any(Evidence::is_enough))
     }
 
     /// Turns the components of the first pair so that the rows of its first mode have unit second moments, and
@@ -251,31 +223,45 @@ impl Fit {
         posterior.reset()
     }
 
-    /// Adds components of some levels. Rows of the first level are found by the next pass; those of the others are
-    /// small: of a pair, in the directions that residuals have in common, else random. Returns how many passes that
-    /// took.
-    pub fn add(&mut self, data: &Data<'_>, levels: &[usize], count: usize, seed: u64) -> Result<usize> {
-        let mut passes = 0;
-        let mut first = None;
-        if let [a, b] = *levels {
-            let (posterior, terms) = (&self.posterior, &self.terms);
-            let left = |value: f64, indices: &[u32]| {
-                let mut rows: EntryRows<'_> = [&[]; MAX_ORDER];
-                for (row, (level, &index)) in rows.iter_mut().zip(posterior.levels.iter().zip(indices)) {
-                    *row = level.mean(index as usize);
-                }
-                (value - terms.mean) / terms.spread - posterior.shape.value(&rows)
-            };
-            let counts: Vec<Vec<f64>> = posterior.levels.iter().map(|level| level.counts.clone()).collect();
-            let source = (data.train, data.slices);
-            let (_, rows, made) = project(source, &counts, [a, b], count, &left, 2, seed)?;
-            (first, passes) = (Some(orthonormal(rows, &counts[b], count)?), made);
+    /// Adds components of some sets of levels, so many of each. Rows of the first level are found by the next pass;
+    /// those of the others are small: of a pair, in the directions that residuals have in common, else random. Returns
+    /// how many passes that took.
+    pub fn add(&mut self, data: &Data<'_>, sets: &[(Vec<usize>, usize)], seed: u64) -> Result<usize> {
+        let pair_of = |levels: &[usize]| if let [a, b] = *levels { Some([a, b]) } else { None };
+        let pairs: Vec<[usize; 2]> = sets.iter().filter_map(|(levels, _)| pair_of(levels)).collect();
+        let rows = self.posterior.rows();
+        let left = |value: f64, indices: &[u32]| self.left(value, indices);
+        let counts: Vec<Vec<f64>> = self.posterior.levels.iter().map(|level| level.counts.clone()).collect();
+        let mut tables = cells::tables(data, &rows, &pairs, &left)?.into_iter();
+        let mut passes = usize::from(tables.as_slice().iter().any(Option::is_some));
+        let mut first = Vec::new();
+        for (levels, count) in sets {
+            first.push(match (pair_of(levels), *count) {
+                (None, _) => None,
+                (Some([a, b]), d) => match tables.next().flatten() {
+                    Some(table) => Some(cells::directions(&table, [&counts[a], &counts[b]], d, seed)?),
+                    None => {
+                        let source = (data.train, data.slices);
+                        let (_, rows, made) = project(source, &counts, [a, b], d, &left, 2, seed)?;
+                        passes += made;
+                        Some(orthonormal(rows, &counts[b], d)?)
+                    }
+                },
+            });
         }
+        for ((levels, count), first) in sets.iter().zip(first) {
+            self.widen(levels, *count, first.as_deref(), seed)?;
+        }
+        self.posterior.reset()?;
+        Ok(passes)
+    }
+
+    fn widen(&mut self, levels: &[usize], count: usize, first: Option<&[f64]>, seed: u64) -> Result<()> {
         let posterior = &mut self.posterior;
         for (place, &level) in levels.iter().enumerate() {
             let mut random = Pcg64::seed_from_u64(seed.wrapping_add(level as u64));
             let variance = if place == 0 { NEW_PRIOR.0 } else { NEW_PRIOR.1 };
-            let draw = |row: usize, column: usize| match &first {
+            let draw = |row: usize, column: usize| match first {
                 _ if place == 0 => 0.0,
                 Some(first) => NEW_ROWS * first[row * count + column],
                 None => NEW_ROWS * Distribution::Gaussian.draw(&mut random),
@@ -283,8 +269,7 @@ impl Fit {
             posterior.levels[level].widen(count, 0.0, draw, variance)?;
         }
         posterior.shape.add(levels, count);
-        posterior.reset()?;
-        Ok(passes)
+        Ok(())
     }
 }
 

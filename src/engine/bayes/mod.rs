@@ -8,10 +8,11 @@
 //! | what is a row multiplied by? | `design` |
 //! | what is one row, given what its entries add up to? | `row` |
 //! | what happens in a pass over the data? | `pass`, and `worker` for a lane: rows of the first level are fitted, sums of another taken, by the `batch` |
+//! | what is added to values beside their rows? | [`Table`]: a number per cell of two modes, or per time since the first entry |
 //! | what is there before the first sweep? | `start` |
 //! | what is there where another fit is the beginning? | `onto` |
 //! | what is a sweep? | [`Fit::sweep`] |
-//! | which components are missing? | `grow`, which asks the residuals of validation entries |
+//! | which components are missing? | `grow`, which asks the residuals of validation entries; of pairs of modes `cells` |
 //! | which components are too many? | `trim`, which asks them, too |
 //! | what follows a sweep? | [`Course`] |
 //! | is it as sure as it may be? | [`Fit::calibrate`], by validation entries |
@@ -23,11 +24,13 @@
 
 mod batch;
 mod calibrate;
+mod cells;
 mod course;
 mod design;
 mod grow;
 mod keep;
 mod level;
+mod offsets;
 mod onto;
 mod pass;
 mod row;
@@ -41,6 +44,7 @@ mod worker;
 pub use course::{Change, Course, Limits, Trial};
 pub use grow::Evidence;
 pub use level::{Features, Level, Prior};
+pub use offsets::{Cells, Table};
 pub use onto::Origins;
 pub use shape::{Segment, Shape};
 pub use slices::{Slices, has_large_slice};

@@ -28,6 +28,7 @@ impl Fit {
         let values = (manifest.values.min, manifest.values.max);
         let (counts, thresholds) =
             beginning::counts(data.train, &dims, data.slices.per_weight, values, range)?;
+        let tables = std::mem::take(&mut self.posterior.tables);
         let levels = self.posterior.levels.iter_mut().zip(&self.terms.mode_order).zip(counts);
         for (number, ((level, &mode), counts)) in levels.enumerate() {
             level.move_onto(&origins[mode], counts, number > 0);
@@ -35,7 +36,14 @@ impl Fit {
         (self.terms.thresholds, self.terms.range) = (thresholds, range);
         self.posterior.sums = Vec::new();
         self.posterior.sweep = SWEEPS;
-        Ok((self, 1))
+        let of_level = |level: usize| origins[self.terms.mode_order[level]].as_slice();
+        let pairs = tables.iter().filter_map(|table| table.onto(&of_level)).collect();
+        let mut passes = 1;
+        passes += self.take_tables(data, pairs)?;
+        if let Some(levels) = self.terms.time {
+            passes += self.add_time(data, levels)?;
+        }
+        Ok((self, passes))
     }
 }
 

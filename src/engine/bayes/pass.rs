@@ -2,6 +2,7 @@
 //! added to the sums that rows of another level will be fitted to.
 
 use super::level::{Level, Moments};
+use super::offsets::Table;
 use super::row::axpy;
 use super::shape::Shape;
 use super::slices::{Pending, Slices};
@@ -24,6 +25,8 @@ pub(super) fn sums_width(k: usize) -> usize {
 pub(super) struct Pass<'a> {
     pub(super) shape: &'a Shape,
     pub(super) levels: &'a [Level],
+    /// What is added to values beside their rows.
+    pub(super) tables: &'a [Table],
     pub(super) noise: f64,
     pub(super) mean: f64,
     /// One over the standard deviation of the values.

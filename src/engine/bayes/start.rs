@@ -1,5 +1,6 @@
 //! What is found out before the first sweep: counts, features of who has which entries, and first rows.
 
+use super::cells::{Alike, pairs_of};
 use super::level::{Features, Level, Prior};
 use super::row::axpy;
 use super::shape::Shape;
@@ -14,7 +15,7 @@ use rand::SeedableRng;
 use rand_pcg::Pcg64;
 
 /// Entries by which the products that first rows come from are damped.
-const ROW_DAMPING: f64 = 10.0;
+pub(super) const ROW_DAMPING: f64 = 10.0;
 /// Rounds of the power iterations that they are found by.
 const ROUNDS: usize = 3;
 /// The size of the first rows of the second mode.
@@ -211,6 +212,32 @@ impl Look {
         let biases: f64 =
             self.biases.iter().zip(indices).map(|(biases, &index)| biases[index as usize]).sum();
         (value - mean) * scale - biases
+    }
+
+    /// The two levels that have most to do with each other, by validation residuals of entries that share their rows of
+    /// both; `None` where too few do. No pass over the train entries.
+    pub(super) fn pair_by_cells(
+        &self,
+        validation: &Stream,
+        standard: (f64, f64),
+    ) -> Result<Option<[usize; 2]>> {
+        let pairs = pairs_of(self.counts.len());
+        let cells = Alike::new(validation, pairs.clone());
+        let lanes = own_lanes(validation, |lane| {
+            let mut found = cells.lane();
+            validation.for_each(lane, |block| {
+                block.for_each_weighted(|indices, value, weight| {
+                    if weight > 0.0 {
+                        cells.add(&mut found, indices, self.left(standard, value, indices));
+                    }
+                });
+                Ok(())
+            })?;
+            Ok(found)
+        })?;
+        let found = cells.evidence(validation, lanes);
+        let sure = pairs.into_iter().zip(found).filter(|(_, evidence)| evidence.is_enough());
+        Ok(sure.max_by(|a, b| a.1.share.total_cmp(&b.1.share)).map(|(pair, _)| pair))
     }
 
     /// The two levels that have most to do with each other, by validation, where rows alone do not tell: a mode

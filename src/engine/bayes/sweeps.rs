@@ -1,8 +1,10 @@
 //! The fit on its way from sweep to sweep.
 
 use super::batch::BATCH_BYTES;
-use super::course::{MOST_MORE, MOST_ROWS_TO_GROW};
+use super::cells::pairs_of;
+use super::course::{FEW_MODES, MOST_ROWS_TO_GROW, most_more};
 use super::level::{Covariance, Level, Moments, covariance_bytes};
+use super::offsets::{Cells, MOST_IN_TABLES, Table};
 use super::pass::{self, Pass, sums_width};
 use super::row::{RowRoom, start};
 use super::shape::Shape;
@@ -10,7 +12,7 @@ use super::slices::{Pending, Slices};
 use super::start as begin;
 use crate::error::{Error, Result};
 use crate::manifold::{Core, Point};
-use crate::model::{Biases, Ends, TimeBias};
+use crate::model::{Biases, Ends, PairBias, TimeBias};
 use crate::rows::{Rows, triangle_len};
 use crate::shard::Manifest;
 use crate::stream::Stream;
@@ -27,9 +29,11 @@ const PARTS: usize = 4;
 const FEWEST_TO_WARM: usize = 256;
 /// From this sweep on values at the ends say only so much.
 const ENDS_FROM: usize = 2;
+/// From this sweep on there is a time bias, where one was asked for.
+const TIME_FROM: usize = 3;
 /// From this sweep on the features' ridge is learned.
 const RIDGE_FROM: usize = 5;
-/// Biases of further modes are fitted in every so many sweeps: a pass each.
+/// Biases of further modes, and of time, are fitted in every so many sweeps: a pass each.
 const OTHERS_EVERY: usize = 2;
 /// The variance of the noise to begin with, values having the variance 1.
 const FIRST_NOISE: f64 = 0.8;
@@ -53,6 +57,9 @@ pub struct Terms {
     pub range: Option<(f64, f64)>,
     /// The levels of the first pair, ascending: those whose rows differ most.
     pub pair: [usize; 2],
+    /// The level whose rows have a first entry, and the one that tells the time since, where there is a time bias.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time: Option<[usize; 2]>,
 }
 
 /// All that a next sweep starts from.
@@ -62,6 +69,8 @@ pub struct Posterior {
     pub shape: Shape,
     /// The rows, in storage order.
     pub levels: Vec<Level>,
+    /// What is added to values beside their rows.
+    pub tables: Vec<Table>,
     /// The variance of the noise, values having the variance 1.
     pub noise: f64,
     /// Sweeps so far.
@@ -113,8 +122,17 @@ impl Fit {
         let (mut pair, clear) = look.pair();
         let mut probes = 0;
         if let Some(validation) = validation.filter(|_| !clear) {
-            let (found, made) = look.pair_by_residuals(source, validation, standard, seed)?;
-            (pair, probes) = (found.unwrap_or(pair), made);
+            // Of many modes there are many pairs, and each takes passes of its own where cells do not tell.
+            let by_cells = match dims.len() > FEW_MODES {
+                true => look.pair_by_cells(validation, standard)?,
+                false => None,
+            };
+            let found;
+            (found, probes) = match by_cells {
+                Some(pair) => (Some(pair), 0),
+                None => look.pair_by_residuals(source, validation, standard, seed)?,
+            };
+            pair = found.unwrap_or(pair);
         }
         let mut shape = Shape::of_biases(dims.len());
         let most = pair.iter().map(|&level| dims[level]).min().unwrap_or(1).saturating_sub(1).max(1);
@@ -122,13 +140,14 @@ impl Fit {
         shape.add(&pair, rank);
         let features = (rank + 1).min(most);
         let (levels, passes) = begin::levels(source, look, &shape, pair, features, standard, seed)?;
-        let terms = Terms { mode_order, mean, spread, thresholds, range, pair };
+        let terms = Terms { mode_order, mean, spread, thresholds, range, pair, time: None };
+        let (tables, sums) = (Vec::new(), Vec::new());
         let posterior =
-            Posterior { shape, levels, noise: FIRST_NOISE, sweep: 0, sums: Vec::new(), residuals: 0.0 };
+            Posterior { shape, levels, tables, noise: FIRST_NOISE, sweep: 0, sums, residuals: 0.0 };
         Ok((Fit { terms, posterior }, looks + probes + passes))
     }
 
-    fn ends(&self) -> Option<Ends> {
+    pub(super) fn ends(&self) -> Option<Ends> {
         let scale = |x: f64| (x - self.terms.mean) / self.terms.spread;
         let of = |(below, above)| Ends {
             below: scale(below),
@@ -169,6 +188,11 @@ impl Fit {
                 self.exact_pass(data, level, rows)?;
                 passes += 1;
             }
+        }
+        if let Some(levels) = self.terms.time.filter(|_| sweep == TIME_FROM) {
+            passes += self.add_time(data, levels)?;
+        } else if self.posterior.has_pairs() || sweep.is_multiple_of(OTHERS_EVERY) {
+            passes += self.fit_tables(data)?;
         }
         Ok(passes)
     }
@@ -238,10 +262,11 @@ impl Fit {
         pending: &mut [Pending],
         part: (usize, usize),
     ) -> Result<(Vec<f64>, f64)> {
-        let Posterior { shape, levels, noise, sweep, .. } = &self.posterior;
+        let Posterior { shape, levels, tables, noise, sweep, .. } = &self.posterior;
         let pass = Pass {
             shape,
             levels,
+            tables,
             noise: *noise,
             mean: self.terms.mean,
             scale: 1.0 / self.terms.spread,
@@ -354,8 +379,14 @@ impl Fit {
 /// rows, those of a trial and of the best model, then sums of so many lanes at a time; with room for more components
 /// where their number is left to the data.
 pub fn bytes(dims: &[u64], entries: u64, rank: usize, lanes: u64, grows: bool) -> [u64; 2] {
-    let more = grows && dims.len() > 2 && dims.iter().sum::<u64>() <= MOST_ROWS_TO_GROW;
-    let rank = rank + if more { MOST_MORE } else { 0 };
+    let grows = grows && dims.len() > 2 || dims.len() > FEW_MODES;
+    let more = grows && dims.iter().sum::<u64>() <= MOST_ROWS_TO_GROW;
+    let rank = rank + if more { most_more(dims.len()) } else { 0 };
+    // Sums of pairs of modes, when none of rows are there; and tables with their numbers, in a model and in what a trial
+    // may go back to.
+    let cells =
+        if more { cells_of_pairs(dims).min(MOST_IN_TABLES as u64) * size_of::<f64>() as u64 } else { 0 };
+    let tables = if dims.len() > FEW_MODES { 6 * cells } else { 0 };
     let k = rank as u64 + 1;
     // Means, variances, counts and features; means and biases of a model, and how sure it is.
     let row = 2 * (12 * k + 8 + 8 * k) + 2 * 8 * (k + 1) + 4 * 4 * k + 8;
@@ -363,7 +394,14 @@ pub fn bytes(dims: &[u64], entries: u64, rank: usize, lanes: u64, grows: bool) -
     let sums = (most * (sums_width(rank + 1) * size_of::<f64>()) as u64).min(SUMS);
     let covariances: u64 =
         dims.iter().skip(1).map(|&rows| 2 * covariance_bytes(rows, entries, rank + 1)).sum();
-    [dims.iter().sum::<u64>() * row + covariances, sums * (2 + lanes) + BATCH_BYTES * lanes]
+    let state = dims.iter().sum::<u64>() * row + covariances + tables;
+    [state, sums.max(cells) * (2 + lanes) + BATCH_BYTES * lanes]
+}
+
+fn cells_of_pairs(dims: &[u64]) -> u64 {
+    pairs_of(dims.len())
+        .into_iter()
+        .fold(0, |sum: u64, [a, b]| sum.saturating_add(dims[a].saturating_mul(dims[b])))
 }
 
 fn broken() -> Error {
@@ -410,19 +448,38 @@ impl Posterior {
             ranks[mode] = rank(level);
             held[mode] = k == 1;
         }
-        let mut core = Core::zeros(&ranks);
+        let mut places = Vec::new();
         for segment in &self.shape.segments {
             for n in 0..segment.count {
                 let mut at = vec![0; order];
                 for (level, &mode) in terms.mode_order.iter().enumerate() {
-                    at[mode] = segment.position(level).map_or(rank(level) - 1, |own| segment.first[own] + n);
+                    let own = segment.position(level).map(|own| segment.first[own] + n);
+                    at[mode] = own.unwrap_or(rank(level) - 1) as u32;
                 }
-                let position =
-                    at.iter().zip(&ranks).fold(0, |position, (index, rank)| position * rank + index);
-                core.as_mut_slice()[position] = terms.spread;
+                places.extend(at);
             }
         }
+        let numbers = vec![terms.spread; places.len() / order];
+        // It has the product of all ranks as its size, and nearly all of it is zero.
+        let core = match order > FEW_MODES {
+            true => Core::sparse(&ranks, places, numbers),
+            false => Core::scattered(&ranks, &places, &numbers),
+        };
         let held = if held.contains(&true) { held } else { Vec::new() };
-        (Point { factors, core }, Biases { mean: terms.mean, modes: biases, time: None::<TimeBias> }, held)
+        let mut all = Biases { mean: terms.mean, modes: biases, time: None, pairs: Vec::new() };
+        for table in &self.tables {
+            let values = table.values.iter().map(|value| terms.spread * value).collect();
+            let mode = |level: &usize| terms.mode_order[*level];
+            match &table.cells {
+                Cells::Pair { levels: [a, b], width } => {
+                    all.pairs.push(PairBias { modes: [mode(a), mode(b)], width: *width, values });
+                }
+                Cells::Time { of, clock, first } => {
+                    let (of, clock, first) = (mode(of), mode(clock), first.clone());
+                    all.time = Some(TimeBias { of, clock, first, values });
+                }
+            }
+        }
+        (Point { factors, core }, all, held)
     }
 }

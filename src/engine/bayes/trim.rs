@@ -4,6 +4,7 @@
 //! one from none. Where rows have few entries beside their numbers, what is left of them costs more than it explains.
 
 use super::level::{Level, Prior};
+use super::offsets::offset;
 use super::row::start;
 use super::sweeps::Fit;
 use crate::error::{Error, Result};
@@ -36,6 +37,7 @@ impl Fit {
                 // What is left of the value beside all components, in its own unit; then one after the other goes.
                 let levels = posterior.levels.iter().zip(indices);
                 let biases: f64 = levels.map(|(level, &i)| level.mean(i as usize)[level.width - 1]).sum();
+                let biases = biases + offset(&posterior.tables, indices, posterior.noise).0;
                 let products: f64 = p.iter().zip(q).map(|(p, q)| p * q).sum();
                 let mut sum = biases + products;
                 let of = |sum: f64| said(terms.mean + terms.spread * sum) / terms.spread;

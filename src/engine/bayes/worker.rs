@@ -3,6 +3,7 @@
 use super::batch::{Batch, SCALED, factors};
 use super::design::Design;
 use super::level::{Covariance, Level, Moments};
+use super::offsets::offset;
 use super::pass::{Pass, sums_width};
 use super::row::{RowRoom, axpy, dot, start};
 use super::shape::{EntryRows, EntryVariances};
@@ -234,11 +235,12 @@ impl<'a> Worker<'a> {
                 let Some(z) = panel.next().map(|z| &mut z[..k]) else { return };
                 design.z(&rows, z);
                 design.add_spread(&rows, &variances, weight, &mut self.spread);
-                let rest = design.rest(&rows);
+                let (shift, unsure) = offset(self.pass.tables, indices, self.pass.noise);
+                let rest = design.rest(&rows) + shift;
                 let (t, variance) = self.pass.target(value, rest, || dot(own, z));
                 axpy(weight * t, z, &mut self.right);
                 squares += weight * t * t;
-                variance_of_rest += weight * (variance + design.rest_variance(&rows, &variances));
+                variance_of_rest += weight * (variance + unsure + design.rest_variance(&rows, &variances));
             },
         );
         self.found.moments.squares += squares + variance_of_rest;
@@ -367,7 +369,7 @@ impl<'a> Worker<'a> {
                 }
                 let (mut rows, _) = entry_rows(levels, indices);
                 rows[0] = &self.room.mean;
-                let rest = of_target.rest(&rows);
+                let rest = of_target.rest(&rows) + offset(self.pass.tables, indices, self.pass.noise).0;
                 let (t, _) = self.pass.target(value, rest, || {
                     let x = &self.batch.panel[number as usize * layout.width() + layout.sums..][..e];
                     if *same {

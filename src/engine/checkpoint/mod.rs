@@ -10,7 +10,7 @@ use crate::error::{Error, IoContext, Result};
 use crate::manifold::{Point, Tangent};
 use crate::model::{
     Arrays, BiasAbout, Biases, Ends, UncertaintyAbout, read_arrays, read_biases, read_uncertainty,
-    write_arrays, write_biases, write_uncertainty,
+    sparse_numbers, write_arrays, write_biases, write_uncertainty,
 };
 use crate::objective::bias_fit::Damping;
 use crate::recipe::{BiasChoice, Extra, Plan, Stage};
@@ -55,6 +55,9 @@ struct About {
     first_gradient_norm: f64,
     last: Iteration,
     best: Option<(f64, usize)>,
+    /// How many numbers its core has here, where it is sparse.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    best_numbers: Option<usize>,
     guards: usize,
     /// Files from before there was a damped metric have none, and no use for it.
     #[serde(default = "whole")]
@@ -169,7 +172,9 @@ impl Checkpoints {
     ) -> Result<()> {
         let team = state.point.team();
         let path = self.path(state.last.iteration);
-        let begun = make_dir(disk, &self.directory).and_then(|()| ContainerWriter::create(disk, &path));
+        let best_numbers = state.best.as_ref().and_then(|best| sparse_numbers(&best.point.core));
+        let begun = make_dir(disk, &self.directory)
+            .and_then(|()| ContainerWriter::create(disk, &path, best_numbers.is_some()));
         let mut writer = team.agree(begun)?;
         write_arrays(&mut writer, "point.", &state.point.factors, &state.point.core);
         write_arrays(&mut writer, "gradient.", &state.gradient.factors, &state.gradient.core);
@@ -196,6 +201,7 @@ impl Checkpoints {
             first_gradient_norm: state.first_gradient_norm,
             last: state.last,
             best: state.best.as_ref().map(|best| (best.validation_mse, best.iteration)),
+            best_numbers,
             guards: state.guards,
             damping: state.damping,
             stuck: state.stuck,
@@ -334,10 +340,10 @@ impl Arrays for FromFirst {
 fn assemble(arrays: &impl Arrays, about: &About) -> Result<(State, Option<Extra>, Progress)> {
     let About { dims, rank, best, .. } = about;
     let tangent = |prefix: &str| -> Result<Tangent> {
-        let (factors, core) = read_arrays(arrays, prefix, dims, rank)?;
+        let (factors, core) = read_arrays(arrays, prefix, dims, rank, None)?;
         Ok(Tangent { factors, core })
     };
-    let (factors, core) = read_arrays(arrays, "point.", dims, rank)?;
+    let (factors, core) = read_arrays(arrays, "point.", dims, rank, None)?;
     let point = Point { factors, core };
     let (gradient, direction) = (tangent("gradient.")?, tangent("direction.")?);
     let best = match best {
@@ -345,7 +351,7 @@ fn assemble(arrays: &impl Arrays, about: &About) -> Result<(State, Option<Extra>
         Some((validation_mse, iteration)) => {
             let staged = about.extra.as_ref().and_then(|extra| extra.best.as_ref());
             let rank = staged.map_or(rank, |(stage, _)| &stage.ranks);
-            let (factors, core) = read_arrays(arrays, "best.", dims, rank)?;
+            let (factors, core) = read_arrays(arrays, "best.", dims, rank, about.best_numbers)?;
             Some(Best {
                 point: Point { factors, core },
                 validation_mse: *validation_mse,
@@ -357,7 +363,7 @@ fn assemble(arrays: &impl Arrays, about: &About) -> Result<(State, Option<Extra>
         None => None,
         Some(about) => {
             let point = |prefix: &str| -> Result<Point> {
-                let (factors, core) = read_arrays(arrays, prefix, dims, rank)?;
+                let (factors, core) = read_arrays(arrays, prefix, dims, rank, None)?;
                 Ok(Point { factors, core })
             };
             let (start, back) = (point("start.")?, point("back.")?);
@@ -429,7 +435,7 @@ fn read_extra(arrays: &impl Arrays, about: &ExtraAbout, of: &About) -> Result<Ex
     };
     let accepted = match &about.accepted {
         Some((ranks, biases)) => {
-            let (factors, core) = read_arrays(arrays, "accepted.", dims, ranks)?;
+            let (factors, core) = read_arrays(arrays, "accepted.", dims, ranks, None)?;
             Some((Point { factors, core }, read("accepted.", biases.as_ref())?))
         }
         None => None,

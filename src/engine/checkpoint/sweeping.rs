@@ -1,6 +1,6 @@
 //! Sweeps over rows, in a checkpoint.
 
-use crate::bayes::{Course, Features, Fit, Level, Posterior, Prior, Shape, Terms};
+use crate::bayes::{Cells, Course, Features, Fit, Level, Posterior, Prior, Shape, Table, Terms};
 use crate::error::{Error, Result};
 use crate::model::Arrays;
 use crate::recipe::Sweeping;
@@ -28,6 +28,17 @@ struct PosteriorAbout {
     padded: bool,
     residuals: f64,
     levels: Vec<LevelAbout>,
+    /// Not in files from before there were any.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    tables: Vec<TableAbout>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct TableAbout {
+    /// Of the cells of two levels, or of the time since the first entry of the first, told by the second.
+    levels: [usize; 2],
+    time: bool,
+    variance: f64,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -92,6 +103,20 @@ fn write_posterior(writer: &mut ContainerWriter<'_>, prefix: &str, posterior: &P
         });
     }
     writer.array(format!("{prefix}sums"), &posterior.sums);
+    let mut tables = Vec::new();
+    for (number, Table { cells, values, counts, variance }) in posterior.tables.iter().enumerate() {
+        let name = |what: &str| format!("{prefix}table.{number}.{what}");
+        writer.array(name("values"), values);
+        writer.array(name("counts"), counts);
+        let (levels, time) = match cells {
+            Cells::Pair { levels, .. } => (*levels, false),
+            Cells::Time { of, clock, first } => {
+                writer.array(name("first"), &first.iter().map(|&first| f64::from(first)).collect::<Vec<_>>());
+                ([*of, *clock], true)
+            }
+        };
+        tables.push(TableAbout { levels, time, variance: *variance });
+    }
     PosteriorAbout {
         shape: posterior.shape.clone(),
         noise: posterior.noise,
@@ -100,6 +125,7 @@ fn write_posterior(writer: &mut ContainerWriter<'_>, prefix: &str, posterior: &P
         padded: true,
         residuals: posterior.residuals,
         levels,
+        tables,
     }
 }
 
@@ -170,9 +196,28 @@ fn read_posterior(
             "the checkpoint was written by an earlier tenfill in its first sweeps: complete the data anew",
         ));
     }
+    let mut tables = Vec::new();
+    for (number, TableAbout { levels: [a, b], time, variance }) in about.tables.iter().enumerate() {
+        let array =
+            |what: &str, length: usize| arrays.array(&format!("{prefix}table.{number}.{what}"), length);
+        if a == b || *a >= dims.len() || *b >= dims.len() {
+            return Err(flaw(arrays));
+        }
+        let cells = match time {
+            false => Cells::Pair { levels: [*a, *b], width: dims[*b] },
+            true => {
+                let first = array("first", dims[*a])?.into_iter().map(|first| first as u32).collect();
+                Cells::Time { of: *a, clock: *b, first }
+            }
+        };
+        let count = cells.count(dims);
+        let (values, counts) = (array("values", count)?, array("counts", count)?);
+        tables.push(Table { cells, values, counts, variance: *variance });
+    }
     Ok(Posterior {
         shape: about.shape.clone(),
         levels,
+        tables,
         noise: about.noise,
         sweep: about.sweep,
         sums: arrays.array(&format!("{prefix}sums"), about.sums)?,

@@ -4,11 +4,14 @@ use crate::kernel::{self, Update};
 use crate::rows::Square;
 use nalgebra::DMatrix;
 
-/// A dense tensor of r_1 x ... x r_D numbers, row-major: the last mode runs fastest.
+/// A tensor of r_1 x ... x r_D numbers, row-major: the last mode runs fastest. Those of points on the manifold are
+/// dense; a model of many modes may have a [sparse](Core::sparse) one, which only says what its values are.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Core {
-    ranks: Vec<usize>,
-    data: Vec<f64>,
+    pub(super) ranks: Vec<usize>,
+    pub(super) data: Vec<f64>,
+    /// Of a sparse one the indices of its numbers, all other numbers being zero.
+    pub(super) places: Option<Vec<u32>>,
 }
 
 impl Core {
@@ -26,7 +29,7 @@ impl Core {
         assert!(ranks.iter().all(|&r| r > 0), "a rank is at least 1");
         let size: usize = ranks.iter().product();
         assert_eq!(data.len(), size, "a core has r_1 ... r_D numbers");
-        Core { ranks: ranks.to_vec(), data }
+        Core { ranks: ranks.to_vec(), data, places: None }
     }
 
     /// The number D of modes.
@@ -40,13 +43,27 @@ impl Core {
     }
 
     /// All numbers, last mode fastest.
+    ///
+    /// # Panics
+    ///
+    /// If the core is sparse.
     pub fn as_slice(&self) -> &[f64] {
+        self.assert_dense();
         &self.data
     }
 
     /// All numbers, last mode fastest.
+    ///
+    /// # Panics
+    ///
+    /// If the core is sparse.
     pub fn as_mut_slice(&mut self) -> &mut [f64] {
+        self.assert_dense();
         &mut self.data
+    }
+
+    fn assert_dense(&self) {
+        assert!(self.places.is_none(), "the manifold is one of dense cores");
     }
 
     /// Sets every number to `value`.
@@ -156,6 +173,7 @@ impl Core {
 
     /// How many indices lie before mode d, in it, and behind it.
     fn split(&self, mode: usize) -> (usize, usize, usize) {
+        self.assert_dense();
         let left = self.ranks[..mode].iter().product();
         let right = self.ranks[mode + 1..].iter().product();
         (left, self.ranks[mode], right)

@@ -39,6 +39,7 @@ mod geometry;
 mod point;
 mod random;
 mod retraction;
+mod sparse_core;
 #[cfg(test)]
 mod tests;
 

@@ -100,16 +100,8 @@ impl Point {
 
     /// The tensor's value at one index per mode, by the plain sum over the core.
     pub fn value_at(&self, index: &[usize]) -> f64 {
-        // From the last mode on, which runs fastest: each contraction shortens the core.
-        let mut rest = self.core.as_slice().to_vec();
-        for (u, &i) in self.factors.iter().zip(index).rev() {
-            let row = u.row(i);
-            rest = rest
-                .chunks_exact(u.rank())
-                .map(|fibre| fibre.iter().zip(row).map(|(g, u)| g * u).sum())
-                .collect();
-        }
-        rest[0]
+        let rows: Vec<&[f64]> = self.factors.iter().zip(index).map(|(u, &i)| u.row(i)).collect();
+        self.core.value_at(&rows)
     }
 }
 

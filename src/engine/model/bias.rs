@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 /// The biases of a model: an entry (i_1, ..., i_D) is worth
 ///
-/// mean + sum over modes d of modes\[d\]\[i_d\] + time bias + the tensor's X\[i_1, ..., i_D\].
+/// mean + sum over modes d of modes\[d\]\[i_d\] + time bias + biases of pairs + the tensor's X\[i_1, ..., i_D\].
 ///
 /// An index that never occurs in train has the bias 0.
 #[derive(Debug, Clone, PartialEq)]
@@ -18,6 +18,38 @@ pub struct Biases {
     pub modes: Vec<Vec<f64>>,
     /// The bias over the time since an id's first entry, where there is one.
     pub time: Option<TimeBias>,
+    /// Biases of pairs of ids.
+    pub pairs: Vec<PairBias>,
+}
+
+/// A bias for every two ids of two modes, as of an airport and a day: 0 where no train entry has both.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PairBias {
+    /// The modes.
+    pub modes: [usize; 2],
+    /// How many ids the second has.
+    pub width: usize,
+    /// The numbers of all ids of the second mode for the first id of the first, and so on.
+    pub values: Vec<f64>,
+}
+
+impl PairBias {
+    /// That of two ids.
+    #[inline]
+    pub fn at(&self, first: u32, second: u32) -> f64 {
+        self.values[first as usize * self.width + second as usize]
+    }
+
+    /// Makes room for so many ids more behind those of a mode.
+    pub(super) fn grow(&mut self, mode: usize, more: usize) {
+        if self.modes[1] == mode {
+            let rows = self.values.chunks_exact(self.width.max(1));
+            self.values = rows.flat_map(|row| row.iter().copied().chain((0..more).map(|_| 0.0))).collect();
+            self.width += more;
+        } else if self.modes[0] == mode {
+            self.values.resize(self.values.len() + more * self.width, 0.0);
+        }
+    }
 }
 
 /// A bias over how long an id has been there: `values[bucket(now - first)]`, in steps of the clock
@@ -76,7 +108,7 @@ impl TimeBias {
 impl Biases {
     /// The mean alone.
     pub fn mean_only(mean: f64, order: usize) -> Self {
-        Biases { mean, modes: vec![Vec::new(); order], time: None }
+        Biases { mean, modes: vec![Vec::new(); order], time: None, pairs: Vec::new() }
     }
 
     /// The sum for indices of which some may be unknown: what is unknown adds nothing.
@@ -84,7 +116,8 @@ impl Biases {
     /// ```
     /// use tenfill_engine::model::Biases;
     ///
-    /// let biases = Biases { mean: 3.5, modes: vec![vec![0.5, -0.5], vec![0.25]], time: None };
+    /// let modes = vec![vec![0.5, -0.5], vec![0.25]];
+    /// let biases = Biases { mean: 3.5, modes, time: None, pairs: Vec::new() };
     /// assert_eq!(biases.at(&[Some(1), Some(0)]), 3.25);
     /// assert_eq!(biases.at(&[None, Some(0)]), 3.75);
     /// assert_eq!(biases.at(&[None, None]), 3.5);
@@ -93,6 +126,11 @@ impl Biases {
         let mut sum = self.mean;
         for (biases, index) in self.modes.iter().zip(indices) {
             sum += index.and_then(|index| biases.get(index as usize)).copied().unwrap_or(0.0);
+        }
+        for pair in &self.pairs {
+            if let (Some(first), Some(second)) = (indices[pair.modes[0]], indices[pair.modes[1]]) {
+                sum += pair.at(first, second);
+            }
         }
         match &self.time {
             Some(time) => match (indices[time.of], indices[time.clock]) {
@@ -106,7 +144,8 @@ impl Biases {
     /// Bytes in memory.
     pub fn bytes(&self) -> u64 {
         let time = self.time.as_ref().map_or(0, |time| time.first.len() * 4 + time.values.len() * 8);
-        (self.modes.iter().map(|mode| mode.len() * 8).sum::<usize>() + time) as u64
+        let pairs: usize = self.pairs.iter().map(|pair| pair.values.len() * 8).sum();
+        (self.modes.iter().map(|mode| mode.len() * 8).sum::<usize>() + time + pairs) as u64
     }
 }
 
@@ -117,6 +156,9 @@ pub(crate) struct BiasAbout {
     /// Per mode, how many there are: none or one per index.
     lengths: Vec<usize>,
     time: Option<TimeAbout>,
+    /// The modes of every bias of pairs; not in files from before there were any.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pairs: Vec<[usize; 2]>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -131,11 +173,12 @@ impl BiasAbout {
             mean: biases.mean,
             lengths: biases.modes.iter().map(Vec::len).collect(),
             time: biases.time.as_ref().map(|time| TimeAbout { of: time.of, clock: time.clock }),
+            pairs: biases.pairs.iter().map(|pair| pair.modes).collect(),
         }
     }
 }
 
-/// Writes the numbers as arrays `PREFIXbias.0`, ..., `PREFIXbias.first`, `PREFIXbias.time`.
+/// Writes the numbers as arrays `PREFIXbias.0`, ..., `PREFIXbias.first`, `PREFIXbias.time`, `PREFIXbias.pair.0`, ...
 pub(crate) fn write_biases(writer: &mut ContainerWriter<'_>, prefix: &str, biases: &Biases) {
     for (mode, values) in biases.modes.iter().enumerate() {
         writer.array(format!("{prefix}bias.{mode}"), values);
@@ -144,6 +187,9 @@ pub(crate) fn write_biases(writer: &mut ContainerWriter<'_>, prefix: &str, biase
         let first: Vec<f64> = time.first.iter().map(|&first| f64::from(first)).collect();
         writer.array(format!("{prefix}bias.first"), &first);
         writer.array(format!("{prefix}bias.time"), &time.values);
+    }
+    for (number, pair) in biases.pairs.iter().enumerate() {
+        writer.array(format!("{prefix}bias.pair.{number}"), &pair.values);
     }
 }
 
@@ -174,5 +220,12 @@ pub(crate) fn read_biases(
             Some(TimeBias { of: *of, clock: *clock, first, values })
         }
     };
-    Ok(Biases { mean: about.mean, modes, time })
+    let mut pairs = Vec::new();
+    for (number, &[a, b]) in about.pairs.iter().enumerate() {
+        let (Some(rows), Some(&width)) = (dims.get(a), dims.get(b)) else { return Err(flaw()) };
+        let cells = rows.checked_mul(width).filter(|_| a != b).ok_or_else(flaw)?;
+        let values = container.array(&format!("{prefix}bias.pair.{number}"), cells)?;
+        pairs.push(PairBias { modes: [a, b], width, values });
+    }
+    Ok(Biases { mean: about.mean, modes, time, pairs })
 }

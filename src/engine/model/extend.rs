@@ -50,7 +50,7 @@ impl Model {
         about.unseen = self.unseen.iter().map(Vec::len).collect();
         about.biases = self.biases.as_ref().map(BiasAbout::of);
         about.uncertainty = self.uncertainty.as_ref().map(UncertaintyAbout::of);
-        let mut writer = ContainerWriter::create(disk, &directory.join(FILE))?;
+        let mut writer = ContainerWriter::create(disk, &directory.join(FILE), about.core_numbers.is_some())?;
         write_arrays(&mut writer, "", &self.point.factors, &self.point.core);
         for (mode, indices) in self.unseen.iter().enumerate() {
             let numbers: Vec<f64> = indices.iter().map(|&index| f64::from(index)).collect();
@@ -126,6 +126,7 @@ impl Model {
             if let Some(time) = biases.time.as_mut().filter(|time| time.of == mode) {
                 time.first.resize(rows + more, u32::MAX);
             }
+            biases.pairs.iter_mut().for_each(|pair| pair.grow(mode, more));
         }
     }
 }

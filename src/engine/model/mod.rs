@@ -13,12 +13,11 @@ mod spread;
 mod uncertainty;
 
 pub(crate) use bias::{BiasAbout, read_biases, write_biases};
-pub use bias::{Biases, TimeBias};
+pub use bias::{Biases, PairBias, TimeBias};
 pub use ends::{Clip, Ends};
 pub use extend::sort_ids;
 pub use lookup::ModeLookup;
 pub use onto::Matched;
-pub(crate) use place::contract;
 pub use place::{Place, Places};
 pub use predict::Prediction;
 pub(crate) use predict::value_of;
@@ -48,6 +47,9 @@ pub struct ModelAbout {
     pub weights: Option<String>,
     /// The ranks.
     pub rank: Vec<usize>,
+    /// How many numbers of the core are in the file, where that is not all of them but those that are not zero.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub core_numbers: Option<usize>,
     /// The iteration that found it.
     pub iteration: usize,
     /// Its error on the train entries.
@@ -153,6 +155,7 @@ impl Model {
             value: manifest.value.clone(),
             weights: manifest.weights.as_ref().map(|weights| weights.column.clone()),
             rank: fit.point.ranks().to_vec(),
+            core_numbers: sparse_numbers(&fit.point.core),
             iteration: fit.iteration,
             train_mse: fit.train_mse,
             validation_mse: fit.validation_mse,
@@ -165,7 +168,8 @@ impl Model {
             uncertainty: fit.uncertainty.map(UncertaintyAbout::of),
         };
         let team = fit.point.team();
-        let mut writer = team.agree(ContainerWriter::create(disk, &directory.join(FILE)))?;
+        let is_new = about.core_numbers.is_some();
+        let mut writer = team.agree(ContainerWriter::create(disk, &directory.join(FILE), is_new))?;
         write_arrays(&mut writer, "", &fit.point.factors, &fit.point.core);
         for (mode, indices) in fit.unseen.iter().enumerate() {
             let numbers: Vec<f64> = indices.iter().map(|&index| f64::from(index)).collect();
@@ -207,7 +211,8 @@ impl Model {
         if container.about.unseen.len() != dims.len() {
             return Err(Error::corrupt(&path, 0, "the model's modes and unseen indices do not go together"));
         }
-        let (factors, core) = read_arrays(&container, "", &dims, &container.about.rank)?;
+        let (factors, core) =
+            read_arrays(&container, "", &dims, &container.about.rank, container.about.core_numbers)?;
         let mut unseen = Vec::new();
         for (mode, &count) in container.about.unseen.iter().enumerate() {
             let numbers = container.array(&format!("unseen.{mode}"), count)?;
@@ -285,14 +290,23 @@ impl Model {
     }
 }
 
-/// Writes factors and core as arrays `PREFIXfactor.0`, ..., `PREFIXcore`.
+/// How many numbers a core has in a file, where it is sparse.
+pub(crate) fn sparse_numbers(core: &Core) -> Option<usize> {
+    core.places().map(|_| core.numbers().len())
+}
+
+/// Writes factors and core as arrays `PREFIXfactor.0`, ..., `PREFIXcore`, and `PREFIXcore.places` where it is sparse.
 pub(crate) fn write_arrays(writer: &mut ContainerWriter<'_>, prefix: &str, factors: &[Rows], core: &Core) {
     for (mode, rows) in factors.iter().enumerate() {
         let mut array = writer.begin(format!("{prefix}factor.{mode}"));
         rows.hand_to_first(|numbers| array.append(numbers));
         array.end();
     }
-    writer.array(format!("{prefix}core"), core.as_slice());
+    writer.array(format!("{prefix}core"), core.numbers());
+    if let Some(places) = core.places() {
+        let places: Vec<f64> = places.iter().map(|&index| f64::from(index)).collect();
+        writer.array(format!("{prefix}core.places"), &places);
+    }
 }
 
 /// Where arrays come from: a file, or a process that has it.
@@ -317,14 +331,15 @@ impl<T: serde::de::DeserializeOwned> Arrays for Container<T> {
     }
 }
 
-/// Reads what [`write_arrays`] wrote.
+/// Reads what [`write_arrays`] wrote; `sparse` is how many numbers the core has where it is sparse.
 pub(crate) fn read_arrays(
     arrays: &impl Arrays,
     prefix: &str,
     dims: &[usize],
     ranks: &[usize],
+    sparse: Option<usize>,
 ) -> Result<(Vec<Rows>, Core)> {
-    let size = ranks.iter().try_fold(1usize, |size, &rank| size.checked_mul(rank));
+    let size = sparse.or_else(|| ranks.iter().try_fold(1usize, |size, &rank| size.checked_mul(rank)));
     let fits = dims.len() == ranks.len() && dims.iter().chain(ranks).all(|&n| n > 0);
     let Some(size) =
         size.filter(|_| fits && dims.iter().zip(ranks).all(|(n, r)| n.checked_mul(*r).is_some()))
@@ -337,5 +352,13 @@ pub(crate) fn read_arrays(
         factors.push(arrays.rows(&format!("{prefix}factor.{mode}"), dim, rank)?);
     }
     let core = arrays.array(&format!("{prefix}core"), size)?;
-    Ok((factors, Core::from_vec(ranks, core)))
+    if sparse.is_none() {
+        return Ok((factors, Core::from_vec(ranks, core)));
+    }
+    let places = arrays.array(&format!("{prefix}core.places"), size.saturating_mul(ranks.len()))?;
+    let places: Vec<u32> = places.into_iter().map(|index| index as u32).collect();
+    if !Core::fits(ranks, &places, &core) {
+        return Err(Error::corrupt(arrays.path(), 0, "numbers of the core lie outside of it"));
+    }
+    Ok((factors, Core::sparse(ranks, places, core)))
 }

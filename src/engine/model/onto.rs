@@ -97,6 +97,11 @@ impl Model {
     /// Where modes or bins are others, or no id of a mode is known.
     pub fn onto(self, dataset: &Dataset) -> Result<Matched> {
         let (manifest, run) = (dataset.manifest(), self.run().to_path_buf());
+        if self.point.core.places().is_some() {
+            let what = "its model was fitted by sweeps to four modes or more: only sweeps can begin with it, \
+                        without `rank`, `penalty` and `bias`";
+            return Err(Error::input(&run, what));
+        }
         let mut origins = self.origins(dataset)?;
         let same = origins.iter().zip(self.point.dims()).all(|(origins, dim)| {
             origins.0.len() == dim

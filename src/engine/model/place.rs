@@ -1,7 +1,7 @@
 //! What is said of each mode of a question, and what the model answers when a mode is averaged.
 
 use super::predict::value_of;
-use super::{Model, Prediction, TimeBias};
+use super::{Model, PairBias, Prediction, TimeBias};
 use crate::MAX_ORDER;
 
 /// What a question says of one mode.
@@ -134,6 +134,22 @@ impl<'m> Places<'m> {
         }
     }
 
+    /// The bias of two ids, at settled places; what is unknown adds nothing.
+    pub(crate) fn pair_bias(&self, pair: &PairBias, settled: &[Place]) -> f64 {
+        let known = |mode: usize| {
+            let dim = self.model.about.modes[mode].dim;
+            (0..dim).filter(move |&index| self.model.knows(mode, index))
+        };
+        let [a, b] = pair.modes;
+        match [settled[a], settled[b]] {
+            [Place::Unknown, _] | [_, Place::Unknown] => 0.0,
+            [Place::Index(i), Place::Index(j)] => pair.at(i, j),
+            [Place::Index(i), Place::Average] => mean(known(b).map(|j| pair.at(i, j))),
+            [Place::Average, Place::Index(j)] => mean(known(a).map(|i| pair.at(i, j))),
+            [Place::Average, Place::Average] => mean(known(a).map(|i| mean(known(b).map(|j| pair.at(i, j))))),
+        }
+    }
+
     /// The value before it is taken into the model's range, and whether all ids are known.
     ///
     /// With an index or nothing in every mode this is what [`Model::predict`] clips.
@@ -150,12 +166,13 @@ impl<'m> Places<'m> {
         }
         let biases = self.model.biases.as_ref().map(|biases| {
             let sum = (0..places.len()).fold(biases.mean, |sum, mode| sum + self.bias(mode, settled[mode]));
+            let pairs: f64 = biases.pairs.iter().map(|pair| self.pair_bias(pair, &settled)).sum();
             match &biases.time {
-                Some(time) => sum + self.time_bias(settled[time.of], settled[time.clock]),
-                None => sum,
+                Some(time) => sum + pairs + self.time_bias(settled[time.of], settled[time.clock]),
+                None => sum + pairs,
             }
         });
-        let tensor = known.then(|| value_at_rows(&self.model.point.core, &rows[..places.len()]));
+        let tensor = known.then(|| self.model.point.core.value_at(&rows[..places.len()]));
         (value_of(biases, tensor, self.model.about.mean).unwrap_or(0.0), known)
     }
 
@@ -163,73 +180,5 @@ impl<'m> Places<'m> {
     pub fn value(&self, places: &[Place]) -> Prediction {
         let (value, known) = self.raw(places);
         Prediction { value: self.model.about.clip(value), known }
-    }
-}
-
-/// G x_1 rows\[0\] ... x_D rows\[D - 1\], contracted in the order of [`crate::manifold::Point::value_at`].
-pub(crate) fn value_at_rows(core: &crate::manifold::Core, rows: &[&[f64]]) -> f64 {
-    let mut rest = core.as_slice().to_vec();
-    for row in rows.iter().rev() {
-        rest = rest
-            .chunks_exact(row.len())
-            .map(|fibre| fibre.iter().zip(*row).map(|(g, u)| g * u).sum())
-            .collect();
-    }
-    rest[0]
-}
-
-/// The core contracted with a row in every mode but those of `kept` (ascending): what is left has
-/// the ranks of these modes, the last running fastest. `None` in `rows` counts as zeros.
-pub(crate) fn contract(core: &crate::manifold::Core, rows: &[Option<&[f64]>], kept: &[usize]) -> Vec<f64> {
-    let mut rest = core.as_slice().to_vec();
-    let ranks = core.ranks();
-    let mut right = 1; // the product of the kept ranks behind the mode
-    for mode in (0..ranks.len()).rev() {
-        let rank = ranks[mode];
-        if kept.contains(&mode) {
-            right *= rank;
-            continue;
-        }
-        let left = rest.len() / (rank * right);
-        let mut next = vec![0.0; left * right];
-        if let Some(row) = rows[mode] {
-            for (from, to) in rest.chunks_exact(rank * right).zip(next.chunks_exact_mut(right)) {
-                for (part, &weight) in from.chunks_exact(right).zip(row) {
-                    to.iter_mut().zip(part).for_each(|(sum, g)| *sum += g * weight);
-                }
-            }
-        }
-        rest = next;
-    }
-    rest
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::manifold::Core;
-
-    #[test]
-    fn contracting_all_but_some_modes_leaves_their_sums() {
-        let ranks = [2, 3, 2, 2];
-        let core = Core::from_vec(&ranks, (0..24).map(|n| f64::from(n * n % 17) - 5.0).collect());
-        let rows: Vec<Vec<f64>> =
-            ranks.iter().map(|&r| (0..r).map(|n| 0.5 + n as f64 * 0.25).collect()).collect();
-        let all: Vec<Option<&[f64]>> = rows.iter().map(|row| Some(row.as_slice())).collect();
-        for kept in [vec![], vec![1], vec![3], vec![0, 2], vec![1, 3]] {
-            let ours = contract(&core, &all, &kept);
-            let width: usize = kept.iter().map(|&mode| ranks[mode]).product();
-            let mut naive = vec![0.0; width];
-            for (at, g) in core.as_slice().iter().enumerate() {
-                let index = [at / 12, at / 4 % 3, at / 2 % 2, at % 2];
-                let weight: f64 =
-                    (0..4).filter(|mode| !kept.contains(mode)).map(|mode| rows[mode][index[mode]]).product();
-                let place = kept.iter().fold(0, |place, &mode| place * ranks[mode] + index[mode]);
-                naive[place] += g * weight;
-            }
-            for (a, b) in ours.iter().zip(&naive) {
-                assert!((a - b).abs() < 1e-12, "{kept:?}: {a} {b}");
-            }
-        }
     }
 }

@@ -121,6 +121,7 @@ mod tests {
                 first: vec![3, 0, u32::MAX, 1],
                 values: (0..TimeBias::buckets(8)).map(|k| k as f64 / 64.0).collect(),
             }),
+            pairs: Vec::new(),
         }
     }
 

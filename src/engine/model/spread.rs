@@ -37,16 +37,12 @@ impl<'m> Spreads<'m> {
     /// how sure it is.
     pub fn new(model: &'m Model, averaged: &[bool]) -> Result<Self> {
         let uncertainty = model.uncertainty.as_ref().ok_or_else(|| unsure(model))?;
-        let ranks = model.point.ranks();
         let mut components = Vec::new();
-        for (position, &g) in model.point.core.as_slice().iter().enumerate().filter(|(_, g)| **g != 0.0) {
-            let (mut at, mut rest) = ([0; MAX_ORDER], position);
-            for (mode, rank) in ranks.iter().enumerate().rev() {
-                at[mode] = (rest % rank) as u32;
-                rest /= rank;
-            }
+        model.point.core.for_each_nonzero(|place, g| {
+            let mut at = [0; MAX_ORDER];
+            at[..place.len()].copy_from_slice(place);
             components.push(Component { square: g * g, at });
-        }
+        });
         let average = |mode: usize| {
             let (of, known) = (&uncertainty.modes[mode], |index: usize| model.knows(mode, index as u32));
             let rows: Vec<usize> = (0..model.point.factors[mode].rows()).filter(|&row| known(row)).collect();

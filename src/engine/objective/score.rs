@@ -134,6 +134,22 @@ pub fn r2(mse: f64, mean_mse: f64) -> f64 {
     1.0 - mse / mean_mse
 }
 
+/// The row of a mode at an entry's indices, of rows in storage order.
+fn row_of<'r>(
+    point: &Point,
+    mode_order: &[usize],
+    rows: &[&'r [f64]],
+) -> impl Fn(usize, &[u32]) -> &'r [f64] + Sync + use<'r> {
+    let mut of_mode = vec![(0, 0, <&[f64]>::default()); mode_order.len()];
+    for (level, &mode) in mode_order.iter().enumerate() {
+        of_mode[mode] = (level, point.ranks()[mode], rows[level]);
+    }
+    move |mode, levels| {
+        let (level, rank, rows) = of_mode[mode];
+        &rows[levels[level] as usize * rank..][..rank]
+    }
+}
+
 /// Errors of a model on the entries of a stream; `exchange` is the stream's. An entry with an index that never occurs in train
 /// is scored by the biases of its other indices; without biases it is counted as unscored.
 pub fn score(
@@ -144,20 +160,23 @@ pub fn score(
     unseen: &UnseenRows,
     scoring: &Scoring<'_>,
 ) -> Result<Scored> {
-    if scoring.biases.is_none() && scoring.clip.is_none() && !scoring.held.contains(&true) {
+    let sparse = point.core.places().is_some();
+    if scoring.biases.is_none() && scoring.clip.is_none() && !scoring.held.contains(&true) && !sparse {
         let packing = &mut PaddingBuffer::new();
         return score_tensor(stream, exchange, point, mode_order, unseen, packing, scoring.mean);
     }
-    let stored = Stored::new(&point.core, mode_order);
     let mut room = RemoteRows::default();
-    let view = stored.view(&room.of(&point.factors, mode_order, exchange));
+    let rows = room.of(&point.factors, mode_order, exchange);
+    let stored = (!sparse).then(|| Stored::new(&point.core, mode_order));
+    let view = stored.as_ref().map(|stored| stored.view(&rows));
+    let row_of = row_of(point, mode_order, &rows);
     let flags = unseen.view();
     let is_held = |mode: usize| scoring.held.get(mode).copied().unwrap_or(false);
     let lanes = map_lanes(stream, &Scored::default(), |lane| {
         let (mut sums, mut workspace) = (Scored::default(), Workspace::new());
         let mut indices = [None; crate::MAX_ORDER];
         stream.for_each(lane, |block| {
-            kernel::for_each_prediction(block, &view, &mut workspace, |levels, value, weight, tensor| {
+            let mut each = |levels: &[u32], value: f64, weight: f64, tensor: f64| {
                 let mut known = true;
                 for ((&index, &mode), flags) in levels.iter().zip(mode_order).zip(&flags) {
                     let seen = !flags.is_some_and(|flags| flags[index as usize]);
@@ -177,7 +196,14 @@ pub fn score(
                 if !known {
                     sums.fallback.add_entry(prediction - value, weight);
                 }
-            });
+            };
+            match &view {
+                Some(view) => kernel::for_each_prediction(block, view, &mut workspace, each),
+                None => block.for_each_weighted(|levels, value, weight| {
+                    let tensor = point.core.sparse_value(|mode| row_of(mode, levels));
+                    each(levels, value, weight, tensor);
+                }),
+            }
             Ok(())
         })?;
         Ok(sums)

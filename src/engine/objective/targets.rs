@@ -123,6 +123,7 @@ mod tests {
                     first: vec![0, 1, u32::MAX, 2, 9],
                     values: (0..TimeBias::buckets(12)).map(|k| k as f64).collect(),
                 }),
+                pairs: Vec::new(),
             };
             let targets = Targets::new(Some(&biases), &[0, 2, 1]);
             let mut buffer = Vec::new();

@@ -48,7 +48,7 @@ impl Plan {
                     modes.iter().for_each(|&mode| stage.ranks[mode] = grown(stage.ranks[mode], bound[mode]));
                 }
                 Move::Plain | Move::Begin | Move::Rows | Move::Others | Move::Ends => return None,
-                Move::Sweeps | Move::Extend(_) | Move::Pairs | Move::All => return None,
+                Move::Sweeps | Move::Extend(_) | Move::Pairs | Move::Cells | Move::All => return None,
             }
             possible(&stage.ranks).then_some((stage, change))
         })

@@ -47,6 +47,8 @@ pub enum Move {
     Extend(usize),
     /// The same, with components of further pairs of modes.
     Pairs,
+    /// The same, with a number of its own for every cell of two modes.
+    Cells,
     /// The same, with components of all modes together.
     All,
     /// When the search has ended: every row of the two main modes fitted to its own entries.

@@ -94,7 +94,7 @@ impl Recipe {
             grow: true,
             refine: true,
             refine_further: true,
-            sweeps: manifest.modes.len() <= MOST_MODES && entries_per_slice(manifest) <= MOST_PER_SLICE,
+            sweeps: entries_per_slice(manifest) <= MOST_PER_SLICE,
             range,
             ..Recipe::plain()
         }
@@ -148,9 +148,6 @@ fn entries_per_slice(manifest: &Manifest) -> u64 {
     let first = manifest.mode_order.first().map_or(1, |&mode| manifest.modes[mode].statistics.in_train);
     manifest.train.entries / first.max(1)
 }
-
-/// Sweeps are for data of at most so many modes: the core of more modes that all matter would not be small.
-const MOST_MODES: usize = 3;
 
 /// The range of the train values, where they look like ratings: at most 101 distinct values, each
 /// ten times or more on average.

@@ -59,10 +59,14 @@ impl Trainer {
             false => modes.map(|mode| terms.bound[mode]).into_iter().min().unwrap_or(1),
         };
         let (order, range, is_warm) = (manifest.modes.len(), terms.recipe.range, warm.is_some());
-        let (fit, passes) = match warm {
+        let level_of = |mode: usize| manifest.mode_order.iter().position(|&other| other == mode).unwrap_or(0);
+        let time = terms.recipe.bias_time.map(|(of, clock)| [level_of(of), level_of(clock)]);
+        let (mut fit, passes) = match warm {
             Some((fit, origins)) => fit.onto(manifest, &data, &origins, range)?,
             None => Fit::begin(manifest, &data, validation, rank, range, terms.seed)?,
         };
+        // Another fit has the time bias that it has.
+        fit.terms.time = if is_warm { fit.terms.time } else { time };
         let course = match is_warm {
             true => Course::settling(order, fit.terms.pair),
             false => Course::new(order, fit.terms.pair),
@@ -174,6 +178,7 @@ fn change_of(change: Option<&Change>, mode_order: &[usize]) -> Move {
         None => Move::Sweeps,
         Some(Change::Extend(level)) => Move::Extend(mode_order[*level]),
         Some(Change::Pairs) => Move::Pairs,
+        Some(Change::Cells) => Move::Cells,
         Some(Change::All) => Move::All,
     }
 }

@@ -16,6 +16,7 @@ impl Tried {
             Move::Sweeps => "sweeps over the rows of two modes".into(),
             Move::Extend(mode) => format!("components that change with mode {}", mode + 1),
             Move::Pairs => "components of further pairs of modes".into(),
+            Move::Cells => "biases of pairs of ids".into(),
             Move::All => "components of all modes together".into(),
             Move::Rows => "every row fitted to its own entries".into(),
             Move::Others => "the rows of the other modes as well".into(),
@@ -42,7 +43,7 @@ impl fmt::Display for Tried {
         let mse = digits(self.validation_mse);
         let steps = match self.change {
             Move::Rows | Move::Others | Move::Ends => "sweeps",
-            Move::Sweeps | Move::Extend(_) | Move::Pairs | Move::All => {
+            Move::Sweeps | Move::Extend(_) | Move::Pairs | Move::Cells | Move::All => {
                 // There is no penalty: priors are learned.
                 let (what, ranks, sweeps) = (self.what(), ranks.join(","), self.iterations);
                 return write!(

@@ -32,22 +32,32 @@ impl Components {
 pub fn components(model: &Model) -> Option<Vec<Components>> {
     let order = model.point.order();
     let mut core = model.point.core.clone();
-    let mut turns = Vec::with_capacity(order);
+    let (mut turns, mut grams, mut roots) = (Vec::new(), Vec::new(), Vec::new());
     // U = Q B with Q^T Q = I: B = L^(1/2) V^T from U^T U = V L V^T, and B goes into the core.
     for mode in 0..order {
         let factor = &model.point.factors[mode];
-        let (values, vectors) = factor.gram(factor).symmetric_eigen()?;
+        let gram = factor.gram(factor);
+        let (values, vectors) = gram.symmetric_eigen()?;
         let least = values.iter().copied().fold(0.0, f64::max) * 1e-14;
         let root = |j: usize| values[j].max(0.0).sqrt();
         let inverse = |j: usize| if values[j] > least { 1.0 / root(j) } else { 0.0 };
         let n = values.len();
-        core = core.mode_product(mode, &Square::from_fn(n, |i, j| root(i) * vectors[(j, i)]));
+        let half = Square::from_fn(n, |i, j| root(i) * vectors[(j, i)]);
+        if core.places().is_none() {
+            core = core.mode_product(mode, &half);
+        }
+        grams.push(gram);
+        roots.push(half);
         turns.push(Square::from_fn(n, |i, j| vectors[(i, j)] * inverse(j)));
     }
     let whole = core.clone();
     let mut all = Vec::with_capacity(order);
     for (mode, turn) in turns.into_iter().enumerate() {
-        let (magnitudes, vectors) = directions(&whole, mode)?;
+        let unfolded = match whole.places() {
+            None => whole.unfolding_gram(&whole, mode),
+            Some(_) => sparse_unfolding_gram(&whole, &grams, &roots[mode], mode),
+        };
+        let (magnitudes, vectors) = directions(&unfolded)?;
         let turn = turn.times(&vectors);
         let mut found = Components { scales: vec![1.0; magnitudes.len()], magnitudes, turn };
         found.scale(model, mode);
@@ -56,9 +66,25 @@ pub fn components(model: &Model) -> Option<Vec<Components>> {
     Some(all)
 }
 
-/// Singular values, descending, and left singular vectors of an unfolding.
-fn directions(core: &Core, mode: usize) -> Option<(Vec<f64>, Square)> {
-    let (values, vectors) = core.unfolding_gram(core, mode).symmetric_eigen()?;
+/// The product of an unfolding and its transpose, of a sparse core G that is to be multiplied by B_d in every mode, where
+/// B_d^T B_d is the gram matrix of a factor: B_d (sum over numbers s, t of s t times the gram matrices of the other
+/// modes, at the places of s and t) B_d^T.
+fn sparse_unfolding_gram(core: &Core, grams: &[Square], root: &Square, mode: usize) -> Square {
+    let mut inner = Square::zeros(root.size());
+    core.for_each_nonzero(|p, s| {
+        core.for_each_nonzero(|q, t| {
+            let others = (0..p.len()).filter(|&other| other != mode);
+            let product: f64 =
+                others.map(|other| grams[other][(p[other] as usize, q[other] as usize)]).product();
+            inner[(p[mode] as usize, q[mode] as usize)] += s * t * product;
+        });
+    });
+    root.times(&inner).times(&root.transpose())
+}
+
+/// Singular values, descending, and left singular vectors of an unfolding, from the product with its transpose.
+fn directions(gram: &Square) -> Option<(Vec<f64>, Square)> {
+    let (values, vectors) = gram.symmetric_eigen()?;
     let n = values.len();
     let magnitudes = values.iter().rev().map(|value| value.max(0.0).sqrt()).collect();
     Some((magnitudes, Square::from_fn(n, |i, j| vectors[(i, n - 1 - j)])))
@@ -99,7 +125,21 @@ mod tests {
         };
         let turned = point.rotated(&[turn(3, 5), turn(2, 6), turn(2, 7)]);
         for mode in 0..3 {
-            let (a, b) = (directions(&point.core, mode).unwrap(), directions(&turned.core, mode).unwrap());
+            let of = |core: &Core| directions(&core.unfolding_gram(core, mode)).unwrap();
+            let (a, b) = (of(&point.core), of(&turned.core));
+            // The same without its zeros, of which there are none.
+            let (mut places, mut numbers) = (Vec::new(), Vec::new());
+            point.core.for_each_nonzero(|place, number| {
+                places.extend_from_slice(place);
+                numbers.push(number);
+            });
+            let sparse = Core::sparse(point.ranks(), places, numbers);
+            let grams: Vec<Square> = point.factors.iter().map(|factor| factor.gram(factor)).collect();
+            let one = Square::identity(point.ranks()[mode]);
+            let c = directions(&sparse_unfolding_gram(&sparse, &grams, &one, mode)).unwrap();
+            for (a, c) in a.0.iter().zip(&c.0) {
+                assert!((a - c).abs() < 1e-12 * (1.0 + a), "{a} {c}");
+            }
             for (a, b) in a.0.iter().zip(&b.0) {
                 assert!((a - b).abs() < 1e-12 * (1.0 + a), "{a} {b}");
             }

@@ -4,7 +4,7 @@ use super::Facts;
 use super::chart::{Axes, Scale, Series, bars, lines};
 use super::page::{Item, Section, Table, number};
 use super::plots::HALF;
-use crate::model::{Model, Uncertainty};
+use crate::model::{ModeUncertainty, Model, Uncertainty};
 
 /// Components that are shown.
 const MOST: usize = 64;
@@ -22,17 +22,13 @@ struct Strength {
 
 /// All components, the strongest first.
 fn strengths(model: &Model, uncertainty: &Uncertainty) -> Vec<Strength> {
-    let ranks = model.point.ranks();
     let mut found = Vec::new();
-    for (position, g) in model.point.core.as_slice().iter().enumerate().filter(|(_, g)| **g != 0.0) {
-        let (mut at, mut rest, mut square) = (vec![0; ranks.len()], position, g * g);
-        for (mode, rank) in ranks.iter().enumerate().rev() {
-            (at[mode], rest) = (rest % rank, rest / rank);
-            let of = &uncertainty.modes[mode];
-            square *= if at[mode] + 1 < of.width { of.unknown[at[mode]] } else { 1.0 };
-        }
+    model.point.core.for_each_nonzero(|place, g| {
+        let at: Vec<usize> = place.iter().map(|&index| index as usize).collect();
+        let of = |(&at, of): (&usize, &ModeUncertainty)| if at + 1 < of.width { of.unknown[at] } else { 1.0 };
+        let square: f64 = g * g * at.iter().zip(&uncertainty.modes).map(of).product::<f64>();
         found.push(Strength { size: square.sqrt(), at });
-    }
+    });
     found.sort_by(|a, b| b.size.total_cmp(&a.size));
     found
 }

@@ -21,8 +21,11 @@ use std::path::{Path, PathBuf};
 
 const MAGIC: &[u8; 8] = b"tenfdata";
 const END: &[u8; 4] = b"done";
-/// The version that this program writes.
-pub const CONTAINER_VERSION: u32 = 1;
+/// The newest version that this program writes and reads. Only what programs of before cannot read has it: cores
+/// without their zeros.
+pub const CONTAINER_VERSION: u32 = 2;
+/// What all other files have.
+const USUAL_VERSION: u32 = 1;
 const PIECE: usize = 64 << 10;
 const HEAD: u64 = 16;
 const TAIL: u64 = 32;
@@ -54,12 +57,13 @@ pub struct ContainerWriter<'d> {
 }
 
 impl<'d> ContainerWriter<'d> {
-    /// Begins `path`.
-    pub fn create(disk: &'d dyn Disk, path: &Path) -> Result<Self> {
+    /// Begins `path`, with what programs of before cannot read where `is_new`.
+    pub fn create(disk: &'d dyn Disk, path: &Path, is_new: bool) -> Result<Self> {
+        let version = if is_new { CONTAINER_VERSION } else { USUAL_VERSION };
         let mut file = AtomicFile::create(disk, path)?;
         let mut head = [0; HEAD as usize];
         head[..8].copy_from_slice(MAGIC);
-        head[8..12].copy_from_slice(&CONTAINER_VERSION.to_le_bytes());
+        head[8..12].copy_from_slice(&version.to_le_bytes());
         let crc = crc32c::crc32c(&head[..12]);
         head[12..].copy_from_slice(&crc.to_le_bytes());
         file.append(&head)?;
@@ -298,7 +302,7 @@ mod tests {
     fn what_could_not_be_read_again_is_not_written() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("c");
-        let create = || ContainerWriter::create(&RealDisk, &path).unwrap();
+        let create = || ContainerWriter::create(&RealDisk, &path, false).unwrap();
         for wrong in [f64::NAN, f64::INFINITY] {
             let mut writer = create();
             writer.array("a", &[1.0, wrong]);
@@ -314,7 +318,7 @@ mod tests {
     fn a_number_that_is_none_is_named_with_its_offset() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("c");
-        let mut writer = ContainerWriter::create(&RealDisk, &path).unwrap();
+        let mut writer = ContainerWriter::create(&RealDisk, &path, false).unwrap();
         writer.array("a", &[1.0, 2.0, 3.0]);
         // As a program would have written it that does not look.
         let mut array = writer.begin("b");
@@ -336,7 +340,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("c");
         let values: Vec<f64> = (0..20).map(|n| f64::from(n) * 0.1).collect();
-        let mut writer = ContainerWriter::create(&RealDisk, &path).unwrap();
+        let mut writer = ContainerWriter::create(&RealDisk, &path, false).unwrap();
         writer.array("a", &values[..7]);
         writer.array("b", &values[7..]);
         writer.finish("test", &17u32).unwrap();

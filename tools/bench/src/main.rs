@@ -5,6 +5,7 @@ mod cases;
 mod classes;
 mod compare;
 mod convert;
+mod delays;
 mod export;
 mod fill;
 mod hard;
@@ -35,6 +36,7 @@ struct Arguments {
 enum Command {
     Append(append::Arguments),
     Convert(convert::Arguments),
+    Delays(delays::Arguments),
     Kernels(kernels::Arguments),
     Instances(instances::Arguments),
     Classes(classes::Arguments),
@@ -56,6 +58,7 @@ fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Append(arguments) => append::run(&arguments),
         Command::Convert(arguments) => convert::run(&arguments),
+        Command::Delays(arguments) => delays::run(&arguments),
         Command::Kernels(arguments) => kernels::run(&arguments),
         Command::Instances(arguments) => instances::run(&arguments),
         Command::Classes(arguments) => classes::run(&arguments),

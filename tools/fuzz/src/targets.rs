@@ -9,8 +9,8 @@ use tenfill_engine::ingest::dialect::DialectRequest;
 use tenfill_engine::ingest::{self, ReadOptions};
 use tenfill_engine::manifold::{Distribution, Tangent, random_point};
 use tenfill_engine::model::{
-    Biases, Ends, Fit, ModeUncertainty, Model, Place, Places, RowFeatures, Spreads, Tails, TimeBias,
-    Uncertainty,
+    Biases, Ends, Fit, ModeUncertainty, Model, PairBias, Place, Places, RowFeatures, Spreads, Tails,
+    TimeBias, Uncertainty,
 };
 use tenfill_engine::shard::{Manifest, Shard, ShardWriter};
 use tenfill_engine::solver::{Ahead, Best, Iteration, Phase, Secant, State, Stochastic};
@@ -259,6 +259,7 @@ fn models(place: &Path) -> Vec<Vec<u8>> {
             first: vec![0; dims[0]],
             values: vec![0.1; TimeBias::buckets(dims[order - 1] as u32)],
         }),
+        pairs: vec![PairBias { modes: [1, 0], width: dims[0], values: vec![0.5; dims[0] * dims[1]] }],
     };
     let mode = |(mode, &dim): (usize, &usize)| ModeUncertainty {
         width: 3,

@@ -6,16 +6,19 @@
 //!   factor-<mode>.parquet     id, known, bias, u1 ... ur; a row per index
 //!   variance-<mode>.parquet   id, known, entries, variances of bias and u1 ... ur, features h1 ... hd
 //!   prior-<mode>.parquet      a row per number of a row: its coefficients in B, its row of V
-//!   core.parquet              component numbers per mode from 1, value; the last mode fastest
+//!   core.parquet              component numbers per mode from 1, value; the last mode fastest; with `core_sparse`
+//!                             without zeros
+//!   pair-<mode>-<mode>.parquet id1, id2, bias; a row per pair that has one
 //! ```
 //!
 //! Variances and priors are there where the model knows how sure it is. As `npy` a mode has files of its own for
 //! labels, known, bias, factor, variance, entries, features, coefficients and covariance. A prediction is
-//! `x = offset + sum of biases + core x_1 u x_2 v ...`, taken into `range`; with a `time_bias` also
-//! `values[bucket(clock index - first)]` in x. With `ends`, s their `noise`, it is what the range leaves on
+//! `x = offset + sum of biases + core x_1 u x_2 v ...`, taken into `range`; with `pair_biases` also those of its pairs of
+//! ids in x, and with a `time_bias` `values[bucket(clock index - first)]`. With `ends`, s their `noise`, it is what the range leaves on
 //! average, `x + s psi((least - x) / s) - s psi((x - most) / s)`, psi(z) = density(z) + z Phi(z).
 
 mod npy;
+mod pairs;
 mod sure;
 
 use crate::error::{Error, IoContext, Result};
@@ -58,7 +61,7 @@ const ABOUT: &str = "model.json";
 const KIND: &str = "tenfill export";
 const BATCH_ROWS: u32 = 8192;
 /// What files of modes hold, as their names begin.
-const PARTS: [&str; 11] = [
+const PARTS: [&str; 12] = [
     "factor",
     "bias",
     "known",
@@ -70,6 +73,7 @@ const PARTS: [&str; 11] = [
     "features",
     "coefficients",
     "covariance",
+    "pair",
 ];
 
 /// A directory that [`export`] wrote: `model.json`, and the files that it names.
@@ -86,7 +90,14 @@ struct About {
     offset: f64,
     modes: Vec<AboutMode>,
     core: String,
+    #[serde(default)]
+    pair_biases: Vec<AboutPair>,
     iteration: usize,
+}
+
+#[derive(Deserialize)]
+struct AboutPair {
+    file: String,
 }
 
 #[derive(Deserialize)]
@@ -110,7 +121,7 @@ impl Kind for ExportKind {
         let about: About =
             serde_json::from_slice(&text).map_err(std::io::Error::other).context("read", &path)?;
         let files = about.modes.into_iter().flat_map(|mode| mode.files.into_values()).chain([about.core]);
-        let files: Vec<String> = files.collect();
+        let files: Vec<String> = files.chain(about.pair_biases.into_iter().map(|pair| pair.file)).collect();
         let ours = about.written_by.starts_with("tenfill ") && about.kind.is_none_or(|kind| kind == KIND);
         if !ours || !files.iter().all(|file| self.may_hold(Path::new(file))) {
             return Err(Error::input(path, "this is no export of tenfill"));
@@ -143,13 +154,14 @@ pub fn export(
     let ids = ModeIds::of_all(model)?;
     let mut files = Vec::new();
     let mut modes = Vec::new();
-    for (mode, ids) in ids.iter().enumerate() {
-        let name = file_name(ids.name(), mode, model);
+    let names: Vec<String> =
+        ids.iter().enumerate().map(|(mode, ids)| file_name(ids.name(), mode, model)).collect();
+    for (mode, (ids, name)) in ids.iter().zip(&names).enumerate() {
         let mut written = match format {
-            ExportFormat::Npy => npy::mode(disk, staging.path(), model, ids, mode, &name)?,
-            _ => vec![("factor", table(disk, staging.path(), model, ids, mode, &name, format)?)],
+            ExportFormat::Npy => npy::mode(disk, staging.path(), model, ids, mode, name)?,
+            _ => vec![("factor", table(disk, staging.path(), model, ids, mode, name, format)?)],
         };
-        written.extend(sure::mode(disk, staging.path(), model, ids, mode, &name, format)?);
+        written.extend(sure::mode(disk, staging.path(), model, ids, mode, name, format)?);
         modes.push(about_mode(model, ids, mode, &written));
         files.extend(written.into_iter().map(|(_, file)| file));
     }
@@ -159,7 +171,12 @@ pub fn export(
         _ => core_table(disk, &staging.path().join(&core), model)?,
     }
     files.push(core.clone());
-    let about = about(model, modes, &core, format);
+    let (of_pairs, pairs) = pairs::all(disk, staging.path(), model, &ids, &names, format)?;
+    files.extend(of_pairs);
+    let mut about = about(model, modes, &core, format);
+    if !pairs.is_empty() {
+        about["pair_biases"] = pairs.into();
+    }
     let path = staging.path().join(ABOUT);
     let text = serde_json::to_string_pretty(&about).map_err(std::io::Error::other).context("write", &path)?;
     write_atomic(disk, &path, (text + "\n").as_bytes())?;
@@ -252,12 +269,18 @@ fn core_table(disk: &dyn Disk, path: &Path, model: &Model) -> Result<()> {
     fields.push(Field::new("value", DataType::Float64, false));
     let schema = Arc::new(Schema::new(fields));
     let mut writer = TableWriter::create(disk, Some(&Output::new(path, false)), Arc::clone(&schema))?;
-    for (part, values) in core.as_slice().chunks(BATCH_ROWS as usize).enumerate() {
+    for (part, values) in core.numbers().chunks(BATCH_ROWS as usize).enumerate() {
         let begin = part * BATCH_ROWS as usize;
         let mut columns: Vec<ArrayRef> = Vec::new();
         for mode in 0..ranks.len() {
-            let behind: usize = ranks[mode + 1..].iter().product();
-            let number = |at: usize| ((begin + at) / behind % ranks[mode]) as i64 + 1;
+            // Of a sparse core the numbers that are not zero.
+            let number = |at: usize| match core.places() {
+                Some(places) => i64::from(places[(begin + at) * ranks.len() + mode]) + 1,
+                None => {
+                    let behind: usize = ranks[mode + 1..].iter().product();
+                    ((begin + at) / behind % ranks[mode]) as i64 + 1
+                }
+            };
             columns.push(Arc::new(Int64Array::from_iter_values((0..values.len()).map(number))));
         }
         columns.push(Arc::new(Float64Array::from_iter_values(values.iter().copied())));
@@ -303,6 +326,7 @@ fn about(model: &Model, modes: Vec<Value>, core: &str, format: ExportFormat) -> 
         "ends": model.about.ends,
         "modes": modes,
         "core": core,
+        "core_sparse": model.point.core.places().is_some(),
         "time_bias": time,
         "uncertainty": model.uncertainty.as_ref().map(sure::about),
         "iteration": model.about.iteration,

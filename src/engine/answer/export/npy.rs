@@ -91,7 +91,22 @@ pub(super) fn mode(
 
 pub(super) fn core(disk: &dyn Disk, path: &Path, model: &Model) -> Result<()> {
     let core = &model.point.core;
-    let mut file = begin(disk, path, "<f8", core.ranks())?;
-    file.append(bytemuck::cast_slice(core.as_slice()))?;
+    if core.places().is_none() {
+        return numbers(disk, path, core.ranks(), core.numbers());
+    }
+    // A row per number that is not zero: its indices, from 0, and the number.
+    let order = core.ranks().len();
+    let mut rows = Vec::with_capacity(core.numbers().len() * (order + 1));
+    core.for_each_nonzero(|place, number| {
+        rows.extend(place.iter().map(|&index| f64::from(index)));
+        rows.push(number);
+    });
+    numbers(disk, path, &[core.numbers().len(), order + 1], &rows)
+}
+
+/// An array of this shape.
+pub(super) fn numbers(disk: &dyn Disk, path: &Path, shape: &[usize], numbers: &[f64]) -> Result<()> {
+    let mut file = begin(disk, path, "<f8", shape)?;
+    file.append(bytemuck::cast_slice(numbers))?;
     file.commit()
 }
