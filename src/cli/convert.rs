@@ -9,7 +9,7 @@ use tenfill_engine::convert::{ConvertOptions, Converted, Duplicates, SplitRule, 
 use tenfill_engine::error::{Error, Result};
 use tenfill_engine::ingest::columns::{Binning, ColumnRequest};
 use tenfill_engine::ingest::dialect::{Delimiter, DialectRequest};
-use tenfill_engine::ingest::{Batches, Condition, Format, ReadOptions, STREAM, WideRequest};
+use tenfill_engine::ingest::{Batches, Condition, Encoding, Format, ReadOptions, STREAM, WideRequest};
 use tenfill_engine::message::printable;
 use tenfill_engine::shard::{Manifest, Split};
 use tenfill_engine::units;
@@ -113,6 +113,9 @@ pub(super) struct ConvertArguments {
     /// Between fields: , ; | :: tab space [default: found from the first lines]
     #[arg(long, value_parser = Delimiter::parse, help_heading = "Input")]
     delimiter: Option<Delimiter>,
+    /// The encoding of text: utf-8, latin1, utf-16, windows-1250, shift_jis, ... [default: found; else UTF-8]
+    #[arg(long, value_name = "NAME", value_parser = Encoding::parse, help_heading = "Input")]
+    encoding: Option<Encoding>,
     /// The first line is a header [default: found]
     #[arg(long, conflicts_with = "no_header", help_heading = "Input")]
     header: bool,
@@ -258,7 +261,7 @@ impl ConvertArguments {
             test: self.test,
             read: ReadOptions {
                 format,
-                dialect: DialectRequest { delimiter: self.delimiter, header },
+                dialect: DialectRequest { delimiter: self.delimiter, header, encoding: self.encoding },
                 columns,
                 threads,
                 ..ReadOptions::default()

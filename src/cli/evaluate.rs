@@ -10,7 +10,7 @@ use tenfill_engine::answer::{
     ranking_metrics, read_entries,
 };
 use tenfill_engine::error::{Error, Result};
-use tenfill_engine::ingest::Source;
+use tenfill_engine::ingest::{Encoding, Source};
 use tenfill_engine::model::{ModeIds, Model, Place};
 use tenfill_engine::run::Config;
 use tenfill_engine::shard::Split;
@@ -35,6 +35,9 @@ pub(super) struct Arguments {
     /// test, validation, train, or a file
     #[arg(long, default_value = "test", value_name = "SPLIT|FILE")]
     on: String,
+    /// The encoding of a file of text: utf-8, latin1, utf-16, windows-1250, shift_jis, ... [default: found; else UTF-8]
+    #[arg(long, value_name = "NAME", value_parser = Encoding::parse)]
+    encoding: Option<Encoding>,
     /// Also rank: how many ids are recommended
     #[arg(long, short = 'k', value_name = "K", requires = "rank_mode", help_heading = "Ranking")]
     top: Option<usize>,
@@ -121,9 +124,10 @@ pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<ExitCode> 
         Some(split) => On::Split(split),
         // To be ranked as well, it is read twice.
         None if arguments.top.is_some() => {
-            On::File(Source::again(Path::new(&arguments.on), &std::env::temp_dir(), &context.control)?)
+            let file = Source::again(Path::new(&arguments.on), &std::env::temp_dir(), &context.control)?;
+            On::File(file.encoded(arguments.encoding))
         }
-        None => On::File(Path::new(&arguments.on).into()),
+        None => On::File(Source::from(Path::new(&arguments.on)).encoded(arguments.encoding)),
     };
     let found = match &on {
         On::Split(split) => {

@@ -15,7 +15,7 @@ use crate::budget::Budget;
 use crate::control::{Control, Unit};
 use crate::convert::{ConvertOptions, Duplicates, SplitRule, convert_entries};
 use crate::error::{Error, IoContext, Result};
-use crate::ingest::Source;
+use crate::ingest::{Encoding, Source};
 use crate::ingest::source::display_name;
 use crate::model::{Found, ModeIds, Model, sort_ids};
 use crate::run::{Config, RunKind, inputs_of, log_path};
@@ -42,6 +42,8 @@ pub struct FoldOptions {
     pub threads: usize,
     /// Whether to replace a run that exists.
     pub force: bool,
+    /// The encoding of the new entries, where they are text; found where not given.
+    pub encoding: Option<Encoding>,
 }
 
 impl Default for FoldOptions {
@@ -52,6 +54,7 @@ impl Default for FoldOptions {
             memory: Budget::default_bytes(),
             threads: std::thread::available_parallelism().map_or(1, usize::from),
             force: false,
+            encoding: None,
         }
     }
 }
@@ -110,7 +113,7 @@ pub fn fold_in(
     let _lock = Lock::of_run(&output.path, &layout.lock())?;
 
     // It is read twice.
-    let new = &Source::again(new, staging.path(), control)?;
+    let new = &Source::again(new, staging.path(), control)?.encoded(options.encoding);
     let all = look(&model, new, options, control)?;
     for Added { mode, before, ids } in &all {
         if u32::try_from(ids.len()).ok().and_then(|more| before.checked_add(more)).is_none() {

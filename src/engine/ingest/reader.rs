@@ -4,6 +4,7 @@ use super::batches::{Batches, STREAM, Stream};
 use super::chunks::Chunks;
 use super::columns::{ColumnRequest, Columns, FilePlan};
 use super::dialect::{self, Delimiter, DialectRequest};
+use super::encoding::FoundEncoding;
 use super::npy::{self, NpyCells, NpyHeader};
 use super::parquet;
 use super::parts::{self, Part};
@@ -76,6 +77,7 @@ enum Kind {
     Npy(NpyCells),
     Text {
         stream: Box<dyn Read + Send>,
+        encoding: FoundEncoding,
         begun: Vec<u8>,
         read: BytesRead,
         delimiter: Delimiter,
@@ -95,11 +97,12 @@ impl Input {
         if let Kind::Npy(cells) = self.kind { Some(cells) } else { None }
     }
 
-    /// Its bytes from the beginning on, its delimiter, and whether it has a header, where it is text.
-    pub fn into_text(self) -> Option<(Box<dyn Read + Send>, Delimiter, bool)> {
+    /// Its text from the beginning on, what it is written in, its delimiter, and whether it has a header, where
+    /// it is text.
+    pub fn into_text(self) -> Option<(Box<dyn Read + Send>, FoundEncoding, Delimiter, bool)> {
         match self.kind {
-            Kind::Text { stream, begun, delimiter, header, .. } => {
-                Some((Box::new(Cursor::new(begun).chain(stream)), delimiter, header))
+            Kind::Text { stream, encoding, begun, delimiter, header, .. } => {
+                Some((Box::new(Cursor::new(begun).chain(stream)), encoding, delimiter, header))
             }
             _ => None,
         }
@@ -128,7 +131,7 @@ pub fn input_bytes(path: &Path, control: &Control) -> u64 {
 
 /// Looks at an input's beginning and settles how to read it.
 pub fn open(path: &Path, options: &ReadOptions, control: &Control) -> Result<Input> {
-    open_source(&Source::from(path), options, control)
+    open_source(&Source::from(path).encoded(options.dialect.encoding), options, control)
 }
 
 /// The same for batches that a program hands over.
@@ -158,7 +161,7 @@ pub fn open_source(source: &Source, options: &ReadOptions, control: &Control) ->
         return Ok(Input { path: path.into(), plan: settle(&columns)?, kind: Kind::Parquet(parts) });
     }
     let read = BytesRead::default();
-    let mut stream = source::open(source, read.clone(), control)?;
+    let (mut stream, encoding) = source::open_text(source, read.clone(), control)?;
     let mut begun = Vec::new();
     let mut whole = false;
     // The header and a row after it, however wide the table is.
@@ -209,6 +212,7 @@ pub fn open_source(source: &Source, options: &ReadOptions, control: &Control) ->
         DialectRequest {
             delimiter: options.dialect.delimiter.or(Some(Delimiter::Blanks)),
             header: Some(false),
+            encoding: None,
         }
     } else {
         // The columns of a wide table are known by its header alone.
@@ -225,7 +229,7 @@ pub fn open_source(source: &Source, options: &ReadOptions, control: &Control) ->
     let first_file = options.columns.names.clone().filter(|names| !tns && names.len() == found.columns);
     let names = found.header.or(first_file);
     let plan = settle(&Columns { names, count: found.columns, first: found.first, tns })?;
-    let kind = Kind::Text { stream, begun, read, delimiter: found.delimiter, header, tns };
+    let kind = Kind::Text { stream, encoding, begun, read, delimiter: found.delimiter, header, tns };
     Ok(Input { path: path.into(), plan, kind })
 }
 
@@ -281,7 +285,7 @@ pub fn read_rows(
             control.check()?;
             each(batch)
         }),
-        Kind::Text { stream, begun, read, delimiter, header, tns } => {
+        Kind::Text { stream, begun, read, delimiter, header, tns, .. } => {
             let name = display_name(&input.path);
             let chunks = Chunks::new(stream, name.clone(), begun, options.chunk, delimiter);
             let parser = Parser::new(&input.plan, delimiter, header, tns);

@@ -280,7 +280,7 @@ impl Parser {
                             (Some(id), _) => Cell::Integer(id),
                             (None, _) if std::str::from_utf8(field).is_err() => {
                                 return Err(format!(
-                                    "{} is {}, which is not UTF-8 text",
+                                    "{} is {}, which is not UTF-8 text: `encoding` says what it is",
                                     self.names[position],
                                     shown(field)
                                 ));

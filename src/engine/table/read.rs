@@ -80,7 +80,8 @@ impl Table {
             let source = Source::Parquet { reader: Box::new(reader), row: 0 };
             return Ok(Table { path: name, schema, header: true, read, source });
         }
-        let mut stream = source::open(&path.into(), read.clone(), control)?;
+        let from = source::Source::from(path).encoded(request.encoding);
+        let (mut stream, _) = source::open_text(&from, read.clone(), control)?;
         let mut begun = Vec::new();
         (&mut stream)
             .take(BEGINNING as u64)
@@ -271,7 +272,7 @@ impl Rows {
             return Err(format!("{} fields where {} were expected", fields.len(), self.columns.len()));
         }
         for (column, field) in self.columns.iter_mut().zip(fields) {
-            let text = std::str::from_utf8(field).map_err(|_| "the row is not UTF-8 text".to_string())?;
+            let text = std::str::from_utf8(field).map_err(|_| "the row is not UTF-8 text: `encoding` says what it is".to_string())?;
             column.append_value(text);
             self.bytes += field.len();
         }
