@@ -87,8 +87,13 @@ fn ranking(
     };
     let observed =
         |splits| Observed { datasets: &datasets, splits, each: Some(each), ranked, given: Vec::new() };
-    let asked =
-        RankingQuestion { question, ranked, each, top, relevant: arguments.relevant, seen: observed(splits) };
+    // Entries of a dataset are compared as they are kept.
+    let kept = |value: f64| match model.about.transform() {
+        Some(transform) => transform.apply(value).unwrap_or(f64::NEG_INFINITY),
+        None => value,
+    };
+    let relevant = arguments.relevant.map(kept);
+    let asked = RankingQuestion { question, ranked, each, top, relevant, seen: observed(splits) };
     let control = &context.control;
     let found = match on {
         On::Split(split) => {
@@ -99,7 +104,7 @@ fn ranking(
             let mut rows = Vec::new();
             read_entries(model, &ids, source, threads, control, |row| {
                 if let (Some(id), Some(index)) = (row.found[each].index(), row.found[ranked].index()) {
-                    rows.push((id, index, row.value));
+                    rows.push((id, index, kept(row.value)));
                 }
                 Ok(())
             })?;

@@ -106,12 +106,7 @@ fn field<'r>(row: &RawRow<'r>, column: usize) -> &'r [u8] {
     if row.line == 1 && column == 0 { bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes) } else { bytes }
 }
 
-pub(super) fn fill(
-    job: &Job<'_>,
-    plan: &FilePlan,
-    from: From,
-    filled: &mut Filled,
-) -> Result<()> {
+pub(super) fn fill(job: &Job<'_>, plan: &FilePlan, from: From, filled: &mut Filled) -> Result<()> {
     let From { stream, encoding, delimiter, header } = from;
     let between: &[u8] = match &delimiter {
         Delimiter::Byte(byte) => std::slice::from_ref(byte),

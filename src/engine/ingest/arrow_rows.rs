@@ -207,7 +207,9 @@ impl BatchColumns<'_> {
             if let Some(wide) = &plan.wide {
                 wide.push(number, out);
             }
-            out.values.push(finite(&value.column, row, &value.name)?);
+            let number = finite(&value.column, row, &value.name)?;
+            plan.rules.check(number, &value.name)?;
+            out.values.push(number);
             Ok(Taken::Entry)
         });
         verdict.taken()

@@ -33,6 +33,7 @@ use crate::manifold::{Core, Point};
 use crate::rows::Rows;
 use crate::shard::{Dataset, Labels, Mode, ModeKind, read_labels};
 use crate::storage::{Container, ContainerWriter, Disk, RunLayout, make_dir, read_regular, write_atomic};
+use crate::transform::{Transform, Transformed};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
@@ -46,6 +47,9 @@ pub struct ModelAbout {
     /// The column of weights that it was fitted with, and that its errors are weighted by.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weights: Option<String>,
+    /// What its values are of those that it was fitted to; what it says is in their own units.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transform: Option<Transformed>,
     /// The ranks.
     pub rank: Vec<usize>,
     /// The iteration that found it.
@@ -56,7 +60,7 @@ pub struct ModelAbout {
     pub validation_mse: Option<f64>,
     /// Per mode, how many indices had no train entry: their rows mean nothing.
     unseen: Vec<usize>,
-    /// The mean of the train values: what is said of an entry about which nothing is known.
+    /// The mean of the train values, as they are kept: what is said of an entry about which nothing is known.
     #[serde(default)]
     pub mean: Option<f64>,
     /// Predictions are kept within this range, where values are ratings.
@@ -78,6 +82,16 @@ pub struct ModelAbout {
 }
 
 impl ModelAbout {
+    /// What values were transformed by.
+    pub fn transform(&self) -> Option<Transform> {
+        self.transform.map(|transform| transform.by)
+    }
+
+    /// The mean of the train values, in their own units.
+    pub fn told_mean(&self) -> Option<f64> {
+        self.transform.map(|transform| transform.mean).or(self.mean)
+    }
+
     /// Whether the model knows how sure it is.
     pub fn has_uncertainty(&self) -> bool {
         self.uncertainty.is_some()
@@ -151,7 +165,8 @@ impl Model {
         let about = ModelAbout {
             modes: manifest.modes.clone(),
             value: manifest.value.clone(),
-            weights: manifest.weights.as_ref().map(|weights| weights.column.clone()),
+            weights: manifest.weights.as_ref().and_then(|weights| weights.given().cloned()),
+            transform: manifest.transform,
             rank: fit.point.ranks().to_vec(),
             iteration: fit.iteration,
             train_mse: fit.train_mse,
@@ -277,6 +292,23 @@ impl Model {
                 ))
             })
             .collect()
+    }
+
+    /// For each bin of a mode the nearest that had train entries; none where the mode has no bins, or all had some.
+    pub(crate) fn stand_ins(&self, mode: usize) -> Option<Vec<u32>> {
+        let (about, unseen) = (&self.about.modes[mode], &self.unseen[mode]);
+        let some = !unseen.is_empty() && unseen.len() < about.dim as usize;
+        if !some || !matches!(about.kind, ModeKind::Bins(_)) {
+            return None;
+        }
+        let mut gaps: Vec<[u32; 2]> = Vec::new();
+        for &index in unseen {
+            match gaps.last_mut() {
+                Some(gap) if gap[1] + 1 == index => gap[1] = index,
+                _ => gaps.push([index, index]),
+            }
+        }
+        Mode { gaps, ..about.clone() }.stand_ins()
     }
 
     /// Whether an index of a mode had train entries.

@@ -33,6 +33,8 @@ pub struct Places<'m> {
     /// The time bias by the clock's index, where the ids are averaged; by id, where the clock is.
     by_clock: Option<Vec<f64>>,
     by_id: Option<Vec<f64>>,
+    /// Of modes with bins, what stands in for those that have no train entries.
+    stand_ins: Vec<Option<Vec<u32>>>,
 }
 
 fn time_value(time: &TimeBias, id: u32, now: u32) -> f64 {
@@ -80,7 +82,8 @@ impl<'m> Places<'m> {
             let dim = model.about.modes[time.of].dim;
             (0..dim).map(|id| mean(known(time.clock).map(|now| value(id, now)))).collect()
         });
-        Places { model, averages, by_clock, by_id }
+        let stand_ins = (0..averaged.len()).map(|mode| model.stand_ins(mode)).collect();
+        Places { model, averages, by_clock, by_id, stand_ins }
     }
 
     /// The model.
@@ -88,10 +91,13 @@ impl<'m> Places<'m> {
         self.model
     }
 
-    /// A place whose index the model has no train entries of is unknown.
+    /// A place whose index the model has no train entries of is unknown; for a bin the nearest that has some
+    /// stands in.
     pub fn settle(&self, mode: usize, place: Place) -> Place {
         match place {
-            Place::Index(index) if !self.model.knows(mode, index) => Place::Unknown,
+            Place::Index(index) if !self.model.knows(mode, index) => self.stand_ins[mode]
+                .as_ref()
+                .map_or(Place::Unknown, |near| Place::Index(near[index as usize])),
             place => place,
         }
     }
@@ -162,7 +168,7 @@ impl<'m> Places<'m> {
     /// The value.
     pub fn value(&self, places: &[Place]) -> Prediction {
         let (value, known) = self.raw(places);
-        Prediction { value: self.model.about.clip(value), known }
+        Prediction { value: self.model.about.told(value), known }
     }
 }
 

@@ -62,7 +62,8 @@ impl Session<'_> {
         let dataset = moved.as_ref().unwrap_or(self.dataset);
         let manifest = dataset.manifest();
         let clip = self.config.recipe.range.map(|range| Clip::new(range, model.ends));
-        let mean = manifest.mean();
+        // Errors are told in the values' own units.
+        let (mean, transform) = (manifest.told_mean(), manifest.transform());
         let mut errors = Vec::new();
         let dims: Vec<usize> = manifest.level_dims().iter().map(|&dim| dim as usize).collect();
         for split in Split::ALL {
@@ -72,8 +73,8 @@ impl Session<'_> {
                 let exchange = Exchange::new(&stream, &dims)?;
                 let (order, unseen) = (&manifest.mode_order, trainer.objective().data.unseen());
                 // Of the train values the manifest has sums of squares, which do not tell it beside a large mean.
-                let scoring =
-                    Scoring { biases: model.biases.as_ref(), clip, held: &model.held, mean: Some(mean) };
+                let (biases, held) = (model.biases.as_ref(), &model.held);
+                let scoring = Scoring { biases, clip, held, mean: Some(mean), transform };
                 let scored = score(&stream, &exchange, &model.point, order, unseen, &scoring)?;
                 let mean_mse = varies(scored.of_mean.mse(), mean);
                 let weight = scored.all.weight / stream.weight_scale();
@@ -84,15 +85,20 @@ impl Session<'_> {
         let error = |split: Split| of(split).and_then(|errors| errors.scored.mse());
         let judges = [Split::Test, Split::Validation, Split::Train].into_iter().filter_map(of);
         let learned = judges.filter_map(SplitErrors::r2).next().is_some_and(|r2| r2 > LEARNED);
+        // Of transformed values a median may explain little of squares, and yet be learned.
+        let validation_mse = trainer.state.best.as_ref().map(|best| best.validation_mse);
+        let fits = |mse: f64| 1.0 - mse / manifest.variance() > LEARNED;
+        let learned = learned || transform.is_some() && fits(validation_mse.unwrap_or(train_mse));
         // While rows were fitted, latent values stood in for those at the ends; an epoch of steps from chunks adds up
         // its error on the way, at points that it has left since.
         let chunks = matches!(self.config.solver.algorithm, Algorithm::Auto | Algorithm::Stochastic);
         let chunks = chunks && model.biases.is_none();
         let differs = |mse: &f64| (mse - train_mse).abs() > 1e-6 * train_mse;
-        let rough = |mse: &f64| trainer.extra.sweeping.is_some() || chunks && differs(mse);
+        let rough =
+            |mse: &f64| transform.is_some() || trainer.extra.sweeping.is_some() || chunks && differs(mse);
         if let Some(mse) = error(Split::Train).filter(rough) {
             train_mse = mse;
-            let mse = trainer.state.best.as_ref().map(|best| best.validation_mse);
+            let mse = transform.map_or(validation_mse, |_| error(Split::Validation));
             saver.write_model(&model, (best_iteration, train_mse, mse))?;
         }
         let (validation_mse, test_mse) = (error(Split::Validation), error(Split::Test));
@@ -111,7 +117,7 @@ impl Session<'_> {
             tried: trainer.extra.plan.tried.clone(),
             errors,
             learned,
-            weights: manifest.weights.as_ref().map(|weights| weights.column.clone()),
+            weights: manifest.weights.as_ref().and_then(|weights| weights.given().cloned()),
             progress: self.progress(trainer.objective()),
         })
     }

@@ -22,7 +22,7 @@ const BATCH_ROWS: usize = 8192;
 const BATCH_BYTES: usize = 4 << 20;
 /// A row longer than this is an unclosed quote, or no text.
 const LONGEST_ROW: usize = 1 << 20;
-/// What is looked at to find how a file is written.
+/// What is looked at, at a time, to find how a file is written.
 const BEGINNING: usize = 1 << 16;
 
 /// Some rows.
@@ -83,10 +83,13 @@ impl Table {
         let from = source::Source::from(path).encoded(request.encoding);
         let (mut stream, _) = source::open_text(&from, read.clone(), control)?;
         let mut begun = Vec::new();
-        (&mut stream)
-            .take(BEGINNING as u64)
-            .read_to_end(&mut begun)
-            .map_err(|error| source::read_error(path, error))?;
+        let mut whole = false;
+        // The header and a row after it, however wide the table is.
+        while !whole && memchr::memchr_iter(b'\n', &begun).nth(1).is_none() && begun.len() <= 2 * LONGEST_ROW
+        {
+            let read = (&mut stream).take(BEGINNING as u64).read_to_end(&mut begun);
+            whole = read.map_err(|error| source::read_error(path, error))? < BEGINNING;
+        }
         if begun.starts_with(parquet::MAGIC) {
             let file = source::spool(Cursor::new(begun).chain(stream), path, &std::env::temp_dir())?;
             let reader = Parts::open(vec![name.clone().into()], Some(file), BATCH_ROWS, control)?;
@@ -104,7 +107,7 @@ impl Table {
             let schema = text_schema(names.iter().cloned());
             return Ok(Table { path: name, schema, header: true, read, source: Source::Empty });
         }
-        let (delimiter, first) = look(&begun, request);
+        let (delimiter, first) = look(&begun, whole, request);
         let header = request.header.unwrap_or_else(|| {
             let number = |field: &String| crate::ingest::number::parse_number(field.as_bytes()).is_some();
             let named = |field: &String| names.contains(field) && !is_column_number(field, first.len());
@@ -232,9 +235,9 @@ impl Table {
 }
 
 /// The delimiter and the fields of the first line; one column where nothing separates fields.
-fn look(begun: &[u8], request: DialectRequest) -> (Delimiter, Vec<String>) {
+fn look(begun: &[u8], whole: bool, request: DialectRequest) -> (Delimiter, Vec<String>) {
     let mut lines: Vec<&[u8]> = begun.split(|&byte| byte == b'\n').collect();
-    if begun.len() == BEGINNING && lines.len() > 1 {
+    if !whole && lines.len() > 1 {
         lines.pop(); // the last line is cut
     }
     lines.iter_mut().for_each(|line| *line = line.strip_suffix(b"\r").unwrap_or(line));
@@ -272,7 +275,8 @@ impl Rows {
             return Err(format!("{} fields where {} were expected", fields.len(), self.columns.len()));
         }
         for (column, field) in self.columns.iter_mut().zip(fields) {
-            let text = std::str::from_utf8(field).map_err(|_| "the row is not UTF-8 text: `encoding` says what it is".to_string())?;
+            let text = std::str::from_utf8(field)
+                .map_err(|_| "the row is not UTF-8 text: `encoding` says what it is".to_string())?;
             column.append_value(text);
             self.bytes += field.len();
         }
