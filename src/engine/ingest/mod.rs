@@ -2,7 +2,7 @@
 //!
 //! The way of a row: [`source`] opens the file (plain, gzip, zstd, standard input), [`encoding`] makes UTF-8 of it, [`dialect`]
 //! finds how its fields are separated, [`columns`] which of them are modes and which the value,
-//! [`text`], [`parquet`] (with [`parts`]) and [`batches`] turn them into a [`RowBatch`], and [`dictionary`] gives ids numbers.
+//! [`text`], [`parquet`] (with [`parts`], on all threads by `slices`) and [`batches`] turn them into a [`RowBatch`], and [`dictionary`] gives ids numbers.
 
 pub mod arrow;
 mod arrow_rows;
@@ -21,6 +21,7 @@ pub mod reader;
 pub mod rows;
 pub mod rules;
 pub mod sketch;
+mod slices;
 pub mod source;
 pub mod text;
 pub mod times;

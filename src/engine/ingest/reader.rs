@@ -9,8 +9,10 @@ use super::npy::{self, NpyCells, NpyHeader};
 use super::parquet;
 use super::parts::{self, Part};
 use super::rows::RowBatch;
+use super::slices;
 use super::source::{self, BytesRead, Source, display_name, is_stdin, plain_name};
 use super::text::{LONGEST_LINE, Parser};
+use crate::budget::Budget;
 use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::remote;
@@ -48,6 +50,8 @@ pub struct ReadOptions {
     pub chunk: usize,
     /// Where scratch files go.
     pub scratch: PathBuf,
+    /// Where memory that depends on the file is asked for.
+    pub budget: Option<Budget>,
 }
 
 impl Default for ReadOptions {
@@ -59,6 +63,7 @@ impl Default for ReadOptions {
             threads: std::thread::available_parallelism().map_or(1, usize::from),
             chunk: 256 << 10,
             scratch: std::env::temp_dir(),
+            budget: None,
         }
     }
 }
@@ -259,21 +264,7 @@ pub fn read_rows(
     mut each: impl FnMut(RowBatch) -> Result<()>,
 ) -> Result<()> {
     match input.kind {
-        Kind::Parquet(parts) => {
-            let mut before = 0;
-            for (part, unpacked) in parts {
-                let path = &part.path;
-                let mut reader = parquet::PartRows::open(&part, unpacked.as_ref(), &input.plan, control)?;
-                while let Some(mut batch) = reader.next_rows()? {
-                    control.check()?;
-                    batch.input_bytes = before;
-                    batch.file.clone_from(path);
-                    each(batch)?;
-                }
-                before += part.bytes;
-            }
-            Ok(())
-        }
+        Kind::Parquet(parts) => slices::read_parts(&parts, &input.plan, options, control, each),
         Kind::Npy(mut cells) => {
             while let Some(batch) = cells.next_rows(&input.plan.rules)? {
                 control.check()?;

@@ -102,7 +102,7 @@ impl Source {
     }
 
     /// Whether it lies on disk under its name.
-    pub(super) fn is_named(&self) -> bool {
+    pub fn is_named(&self) -> bool {
         self.copy.is_none() && !is_stdin(&self.path)
     }
 

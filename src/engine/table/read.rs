@@ -72,16 +72,27 @@ impl Table {
     /// Opens a table. A first line that holds any of `names` is a header, whatever else it looks
     /// like; an empty file is a table of the columns `names` without rows.
     pub fn open(path: &Path, names: &[String], request: DialectRequest, control: &Control) -> Result<Self> {
+        Self::open_source(&source::Source::from(path).encoded(request.encoding), names, request, control)
+    }
+
+    /// The same for an input that is opened again later.
+    pub fn open_source(
+        from: &source::Source,
+        names: &[String],
+        request: DialectRequest,
+        control: &Control,
+    ) -> Result<Self> {
+        let path = from.path();
         let name = display_name(path);
         let read = BytesRead::default();
-        if let Some(parts) = parts::find(path, control)? {
+        let parts = if from.is_named() { parts::find(path, control)? } else { None };
+        if let Some(parts) = parts {
             let reader = Parts::open(parts, None, BATCH_ROWS, control)?;
             let schema = reader.schema();
             let source = Source::Parquet { reader: Box::new(reader), row: 0 };
             return Ok(Table { path: name, schema, header: true, read, source });
         }
-        let from = source::Source::from(path).encoded(request.encoding);
-        let (mut stream, _) = source::open_text(&from, read.clone(), control)?;
+        let (mut stream, _) = source::open_text(from, read.clone(), control)?;
         let mut begun = Vec::new();
         let mut whole = false;
         // The header and a row after it, however wide the table is.
@@ -148,6 +159,11 @@ impl Table {
     /// The names of the columns; `column1`, ... where the file has none.
     pub fn names(&self) -> Vec<String> {
         self.schema.fields().iter().map(|field| field.name().clone()).collect()
+    }
+
+    /// Whether it is text, which has no types.
+    pub fn is_text(&self) -> bool {
+        !matches!(self.source, Source::Parquet { .. })
     }
 
     /// Whether the file gives names to its columns.
