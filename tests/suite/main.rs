@@ -18,6 +18,7 @@ mod layers;
 #[cfg(feature = "mpi")]
 mod mpi;
 mod objective;
+mod parquet;
 mod public_api;
 mod recipe;
 mod resume;

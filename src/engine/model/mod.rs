@@ -31,7 +31,7 @@ pub(crate) use uncertainty::{UncertaintyAbout, read_uncertainty, write_uncertain
 use crate::error::{Error, Result};
 use crate::manifold::{Core, Point};
 use crate::rows::Rows;
-use crate::shard::{Dataset, Labels, Mode, ModeKind, read_labels};
+use crate::shard::{Dataset, Labels, Mode, ModeKind, nearest, read_labels};
 use crate::storage::{Container, ContainerWriter, Disk, RunLayout, make_dir, read_regular, write_atomic};
 use crate::transform::{Transform, Transformed};
 use serde::{Deserialize, Serialize};
@@ -294,21 +294,27 @@ impl Model {
             .collect()
     }
 
-    /// For each bin of a mode the nearest that had train entries; none where the mode has no bins, or all had some.
-    pub(crate) fn stand_ins(&self, mode: usize) -> Option<Vec<u32>> {
+    /// What stands in for a bin without train entries: the nearest that had some.
+    pub(crate) fn stand_in(&self, mode: usize, index: u32) -> Option<u32> {
         let (about, unseen) = (&self.about.modes[mode], &self.unseen[mode]);
-        let some = !unseen.is_empty() && unseen.len() < about.dim as usize;
-        if !some || !matches!(about.kind, ModeKind::Bins(_)) {
+        if !matches!(about.kind, ModeKind::Bins(_)) {
             return None;
         }
-        let mut gaps: Vec<[u32; 2]> = Vec::new();
-        for &index in unseen {
-            match gaps.last_mut() {
-                Some(gap) if gap[1] + 1 == index => gap[1] = index,
-                _ => gaps.push([index, index]),
+        let at = unseen.binary_search(&index).ok()?;
+        // Of indices that follow one another, how many come before less their place is one number, which ascends.
+        let run = |place: usize| unseen[place] as usize - place;
+        let first_with = |wanted: &dyn Fn(usize) -> bool| {
+            let (mut low, mut high) = (0, unseen.len());
+            while low < high {
+                let middle = low.midpoint(high);
+                (low, high) = if wanted(middle) { (low, middle) } else { (middle + 1, high) };
             }
-        }
-        Mode { gaps, ..about.clone() }.stand_ins()
+            low
+        };
+        let first = first_with(&|place| run(place) >= run(at));
+        let behind = first_with(&|place| run(place) > run(at));
+        let near = nearest(index, [unseen[first], unseen[behind - 1]], about.dim);
+        Some(near).filter(|&near| near != index)
     }
 
     /// Whether an index of a mode had train entries.

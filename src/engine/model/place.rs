@@ -33,8 +33,6 @@ pub struct Places<'m> {
     /// The time bias by the clock's index, where the ids are averaged; by id, where the clock is.
     by_clock: Option<Vec<f64>>,
     by_id: Option<Vec<f64>>,
-    /// Of modes with bins, what stands in for those that have no train entries.
-    stand_ins: Vec<Option<Vec<u32>>>,
 }
 
 fn time_value(time: &TimeBias, id: u32, now: u32) -> f64 {
@@ -82,8 +80,7 @@ impl<'m> Places<'m> {
             let dim = model.about.modes[time.of].dim;
             (0..dim).map(|id| mean(known(time.clock).map(|now| value(id, now)))).collect()
         });
-        let stand_ins = (0..averaged.len()).map(|mode| model.stand_ins(mode)).collect();
-        Places { model, averages, by_clock, by_id, stand_ins }
+        Places { model, averages, by_clock, by_id }
     }
 
     /// The model.
@@ -95,9 +92,7 @@ impl<'m> Places<'m> {
     /// stands in.
     pub fn settle(&self, mode: usize, place: Place) -> Place {
         match place {
-            Place::Index(index) if !self.model.knows(mode, index) => self.stand_ins[mode]
-                .as_ref()
-                .map_or(Place::Unknown, |near| Place::Index(near[index as usize])),
+            Place::Index(index) if !self.model.knows(mode, index) => self.model.stand_in(mode, index).into(),
             place => place,
         }
     }

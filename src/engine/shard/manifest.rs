@@ -179,24 +179,25 @@ pub struct Mode {
 
 impl Mode {
     /// For each index the one that stands in for it: itself, or of bins without train entries the nearest with
-    /// some, of two the earlier. None where all stand for themselves.
+    /// some. None where all stand for themselves.
     pub fn stand_ins(&self) -> Option<Vec<u32>> {
         if self.gaps.is_empty() {
             return None;
         }
         let mut all: Vec<u32> = (0..self.dim).collect();
-        for &[first, last] in &self.gaps {
-            for index in first..=last.min(self.dim - 1) {
-                let (before, after) =
-                    (first.checked_sub(1), Some(last + 1).filter(|&after| after < self.dim));
-                let near = match (before, after) {
-                    (Some(before), Some(after)) if after - index < index - before => after,
-                    (before, after) => before.or(after).unwrap_or(index),
-                };
-                all[index as usize] = near;
-            }
+        for &gap in &self.gaps {
+            (gap[0]..=gap[1]).for_each(|index| all[index as usize] = nearest(index, gap, self.dim));
         }
         Some(all)
+    }
+}
+
+/// The index beside a gap that is nearest to one within, of two the earlier; itself where there is nothing else.
+pub fn nearest(index: u32, [first, last]: [u32; 2], dim: u32) -> u32 {
+    let (before, after) = (first.checked_sub(1), Some(last + 1).filter(|&after| after < dim));
+    match (before, after) {
+        (Some(before), Some(after)) if after - index < index - before => after,
+        (before, after) => before.or(after).unwrap_or(index),
     }
 }
 

@@ -100,7 +100,7 @@ pub(crate) use labels::BATCH as LABELS_PER_BATCH;
 pub use labels::{Labels, read_labels, write_label_parts, write_labels};
 pub use manifest::{
     Bins, LabelsFile, Manifest, Mode, ModeKind, ModeStatistics, Part, ShardRecord, Split, SplitBy,
-    SplitRecord, ValueStatistics,
+    SplitRecord, ValueStatistics, nearest,
 };
 pub use ownership::{DatasetKind, PartsKind};
 pub use reader::{BlockRow, Shard};

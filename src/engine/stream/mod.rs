@@ -121,7 +121,16 @@ impl Stream {
             .enumerate()
             .flat_map(|(shard, table)| (0..table.len()).map(move |number| (shard, number)))
             .collect();
-        let lanes = divide(&tables, &blocks, share.lanes.max(1));
+        let mut lanes = divide(&tables, &blocks, share.lanes.max(1));
+        let manifest = dataset.manifest();
+        let stand_in = |&mode: &usize| manifest.modes[mode].stand_ins().filter(|_| split != Split::Train);
+        let stand_ins: Vec<Option<Vec<u32>>> = manifest.mode_order.iter().map(stand_in).collect();
+        if let Some(Some(near)) = stand_ins.first() {
+            // They ascend as the slices do.
+            for lane in &mut lanes {
+                lane.slices = near[lane.slices.start as usize]..near[lane.slices.end as usize - 1] + 1;
+            }
+        }
         let own = team.lanes_of(team.process(), lanes.len());
         let needed = |shard: usize| {
             let own = &lanes[own.clone()];
@@ -144,9 +153,6 @@ impl Stream {
         let readers = shards.iter().map(reader).collect();
         let checked = blocks.iter().map(|_| AtomicBool::new(false)).collect();
         let entries = dataset.manifest().split(split).entries;
-        let manifest = dataset.manifest();
-        let stand_in = |&mode: &usize| manifest.modes[mode].stand_ins().filter(|_| split != Split::Train);
-        let stand_ins: Vec<Option<Vec<u32>>> = manifest.mode_order.iter().map(stand_in).collect();
         let any = stand_ins.iter().any(Option::is_some);
         Ok(Stream {
             share,
