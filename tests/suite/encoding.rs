@@ -89,7 +89,7 @@ fn wrong_bytes_are_one_sentence_with_their_line_and_the_flag() {
     let said = failure(at, "convert in.csv -o out --modes 1,2 --value 3 --no-header --encoding utf-8");
     assert!(said.contains("in.csv:60001: these bytes are no UTF-8 text: --encoding"), "{said}");
     fs::write(at.join("odd.csv"), [utf16("a,b,v\n1,2,3\n", false, true), vec![0x31]].concat()).unwrap();
-    let said = failure(at, "convert odd.csv -o out --modes a,b --value v");
+    let said = failure(at, "convert odd.csv -o out --modes a,b --value v --encoding utf-16");
     assert!(said.contains("odd.csv:3: these bytes are no UTF-16LE text"), "{said}");
     let done =
         tenfill(at).args(["convert", "in.csv", "-o", "out", "--encoding", "klingon"]).output().unwrap();

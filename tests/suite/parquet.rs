@@ -36,7 +36,7 @@ fn ratings(first: i64, rows: i64) -> RecordBatch {
     let items = Int64Array::from_iter_values((0..rows).map(|n| number(n) / 7 % 3000));
     let hours = (0..rows).map(|n| 1_600_000_000_000_000 + (first + n) * 3_600_000_000);
     let hours = TimestampMicrosecondArray::from_iter_values(hours);
-    let stars = (0..rows).map(|n| (n % 13 != 5).then(|| ((number(n) % 9) as f32) / 2.0 + 0.5));
+    let stars = (0..rows).map(|n| ((first + n) % 13 != 5).then(|| ((number(n) % 9) as f32) / 2.0 + 0.5));
     let columns: Vec<(&str, ArrayRef)> = vec![
         ("user", Arc::new(users)),
         ("item", Arc::new(items)),

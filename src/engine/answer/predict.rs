@@ -148,7 +148,11 @@ pub fn predict_file(
     let source = source.encoded(options.dialect.encoding);
     let open = || Table::open_source(&source, known_names, options.dialect, control);
     let mut table = open()?;
-    let types = if typed && table.is_text() { Some(types_of(open()?, control)?) } else { None };
+    let mut types = None;
+    if typed && table.is_text() {
+        types = Some(types_of(table, control)?);
+        table = open()?;
+    }
     let predictor = Predictor::new(model, &ids, table.schema(), table.has_header(), table.path(), options)?;
     let disk = RealDisk;
     let schema = match &types {

@@ -129,8 +129,9 @@ pub(super) fn build(
         packing: &packing,
         splitter,
     };
-    let writing = budget
-        .reserve(DatasetWriter::memory(&level_dims, weighing != Weighing::Alike) + WRITING, "writing shards");
+    let counting = if weighing == Weighing::Counts { DatasetWriter::counting(rows) } else { 0 };
+    let writing = DatasetWriter::memory(&level_dims, weighted) + counting + WRITING;
+    let writing = budget.reserve(writing, "writing shards");
     let writing = writing.map_err(|error| match error {
         // With more memory ids will take more, too.
         Error::Budget { budget, needed, what } => Error::Budget { budget, needed: needed / 4 * 5, what },

@@ -193,7 +193,7 @@ impl Gather {
             first_bad: None,
             skip_bad,
             memory,
-            later: later(order),
+            later: later(order, weighted),
             budget: budget.clone(),
             scratch: scratch.into(),
             hashes: Vec::new(),
@@ -372,9 +372,8 @@ impl Gather {
 }
 
 /// Memory that the spool, the sort and the shards need at the least when all rows are in.
-fn later(order: usize) -> u64 {
-    // Rows may turn out to be joined, and count then.
-    DatasetWriter::memory(&vec![0; order], true) + WRITING + (4 << 20)
+fn later(order: usize, weighted: bool) -> u64 {
+    DatasetWriter::memory(&vec![0; order], weighted) + WRITING + (4 << 20)
 }
 
 /// How rows of these modes are spooled.

@@ -310,6 +310,11 @@ impl<'d> DatasetWriter<'d> {
         Self::memory_per_index(seen) + 3 * block as u64
     }
 
+    /// Further bytes where rows, of which there are so many, may turn out to be joined: of a block of each split.
+    pub fn counting(expected: u64) -> u64 {
+        3 * 9 * Cut::of(expected).block as u64
+    }
+
     /// The part of them that grows with the dimensions: a bit for each index and split.
     pub fn memory_per_index(indices: u64) -> u64 {
         3 * (indices / 8)
