@@ -252,8 +252,8 @@ impl Dataset {
     /// # Errors
     ///
     /// Where a shard cannot be read or is damaged.
-    pub fn for_each(&self, split: Split, mut each: impl FnMut(&[u32], f64)) -> Result<()> {
-        let manifest = self.0.manifest();
+    pub fn for_each(&self, split: Split, each: impl FnMut(&[u32], f64)) -> Result<()> {
+        let (manifest, mut each) = (self.0.manifest(), each);
         self.0.for_each(split, |indices, value| each(indices, manifest.told(value)))
     }
 }
