@@ -6,7 +6,8 @@ use tenfill_engine::control::Control;
 use tenfill_engine::convert::{self, Duplicates, SplitRule, convert};
 use tenfill_engine::error::Error;
 use tenfill_engine::ingest::columns::Binning;
-use tenfill_engine::ingest::{Condition, WideRequest};
+use tenfill_engine::ingest::{Condition, Encoding, WideRequest};
+use tenfill_engine::transform::Transform;
 use tenfill_engine::{shard, units};
 
 pub use tenfill_engine::shard::Split;
@@ -96,6 +97,24 @@ impl ConvertOptions {
             (self.options.absent, self.options.read.columns.ones) = (per_entry, true);
         } else {
             self.wrong = self.wrong.or(Some(format!("`absent` {per_entry} is no number above 0")));
+        }
+        self
+    }
+
+    /// Fits the logarithm or logit of values (`log1p`, `log`, `logit`); all answers and errors undo it.
+    pub fn transform(mut self, name: &str) -> Self {
+        match Transform::parse(name) {
+            Ok(transform) => self.options.transform = Some(transform),
+            Err(what) => self.wrong = self.wrong.or(Some(what)),
+        }
+        self
+    }
+
+    /// The encoding of text (`latin1`, `utf-16`, ...); it is found where not given.
+    pub fn encoding(mut self, name: &str) -> Self {
+        match Encoding::parse(name) {
+            Ok(encoding) => self.options.read.dialect.encoding = Some(encoding),
+            Err(what) => self.wrong = self.wrong.or(Some(what)),
         }
         self
     }
@@ -227,13 +246,15 @@ impl Dataset {
         self.0.manifest().split(split).entries
     }
 
-    /// Calls `each(indices, value)` for every entry of a split; one block is in memory at a time.
+    /// Calls `each(indices, value)` for every entry of a split, values in their own units; one block is in memory at a
+    /// time.
     ///
     /// # Errors
     ///
     /// Where a shard cannot be read or is damaged.
     pub fn for_each(&self, split: Split, each: impl FnMut(&[u32], f64)) -> Result<()> {
-        self.0.for_each(split, each)
+        let (manifest, mut each) = (self.0.manifest(), each);
+        self.0.for_each(split, |indices, value| each(indices, manifest.told(value)))
     }
 }
 

@@ -55,6 +55,7 @@ def fill(
     id_columns: Sequence[str] | None = None,
     column_mode: str | None = None,
     absent: float | None = None,
+    transform: Literal["log1p", "log", "logit"] | None = None,
     bins: Mapping[str, str | float] | None = None,
     split: str | None = None,
     time_column: str | None = None,
@@ -62,6 +63,7 @@ def fill(
     test: Path | Sequence[Path] | None = None,
     duplicates: Literal["mean", "first", "last", "sum", "error"] | None = None,
     delimiter: str | None = None,
+    encoding: str | None = None,
     header: bool | None = None,
     format: Literal["text", "tns", "parquet", "npy"] | None = None,
     dims: Sequence[int] | None = None,
@@ -80,9 +82,9 @@ def fill(
         "rank": rank, "max_iterations": max_iterations, "patience": patience, "seed": seed, "memory": memory,
         "threads": threads, "force": force, "value": value, "weights": weights, "empty": empty, "where": where,
         "wide": wide, "id_columns": id_columns, "column_mode": column_mode,
-        "absent": absent, "bins": bins, "split": split,
+        "absent": absent, "transform": transform, "bins": bins, "split": split,
         "time_column": time_column, "validation": validation, "test": test, "duplicates": duplicates,
-        "delimiter": delimiter, "header": header, "format": format, "dims": dims, "zero_based": zero_based,
+        "delimiter": delimiter, "encoding": encoding, "header": header, "format": format, "dims": dims, "zero_based": zero_based,
         "skip_bad": skip_bad, "temp_dir": temp_dir,
     }  # fmt: skip
     watcher = _Watcher(list(callbacks))

@@ -271,6 +271,7 @@ class Model:
         out: Path,
         mode: str | None = None,
         ridge: float | None = None,
+        encoding: str | None = None,
         memory: str | int | None = None,
         threads: int | None = None,
         force: bool = False,
@@ -278,7 +279,8 @@ class Model:
     ) -> Model:
         """A model that knows more ids, from their entries alone; written as the run `out`."""
         options = {
-            "output": out, "mode": mode, "ridge": ridge, "memory": memory, "threads": threads, "force": force,
+            "output": out, "mode": mode, "ridge": ridge, "encoding": encoding, "memory": memory,
+            "threads": threads, "force": force,
         }  # fmt: skip
         with as_file(source) as place, Heard(progress) as listener:
             call("fold-in", [self.path, place], options, progress=listener)

@@ -106,6 +106,7 @@ class Run:
         self,
         on: Literal["test", "validation", "train"] | Source = "test",
         *,
+        encoding: str | None = None,
         top: int | None = None,
         rank_mode: str | None = None,
         for_mode: str | None = None,
@@ -116,7 +117,7 @@ class Run:
         """The errors on a split, or on other entries: a path or a frame. With `top` also the ranking's."""
         options = {
             "top": top, "rank_mode": rank_mode, "for_mode": for_mode, "relevant": relevant, "given": given,
-            "threads": threads,
+            "encoding": encoding, "threads": threads,
         }  # fmt: skip
         with as_file(on) as place:
             found = call("evaluate", [self.path], {"on": place, **options})
@@ -245,6 +246,7 @@ def complete(
     id_columns: Sequence[str] | None = None,
     column_mode: str | None = None,
     absent: float | None = None,
+    transform: Literal["log1p", "log", "logit"] | None = None,
     bins: Mapping[str, str | float] | None = None,
     split: str | None = None,
     time_column: str | None = None,
@@ -252,6 +254,7 @@ def complete(
     test: Path | Sequence[Path] | None = None,
     duplicates: Literal["mean", "first", "last", "sum", "error"] | None = None,
     delimiter: str | None = None,
+    encoding: str | None = None,
     header: bool | None = None,
     format: Literal["text", "tns", "parquet", "npy"] | None = None,
     dims: Sequence[int] | None = None,
@@ -277,9 +280,9 @@ def complete(
         "refine": refine, "clip": clip, "checkpoint_every": checkpoint_every, "memory": memory,
         "threads": threads, "cache": cache, "force": force, "value": value, "weights": weights, "bins": bins, "split": split,
         "empty": empty, "where": where, "wide": wide, "id_columns": id_columns, "column_mode": column_mode,
-        "absent": absent,
+        "absent": absent, "transform": transform,
         "time_column": time_column, "validation": validation, "test": test, "duplicates": duplicates,
-        "delimiter": delimiter, "header": header, "format": format, "dims": dims, "zero_based": zero_based,
+        "delimiter": delimiter, "encoding": encoding, "header": header, "format": format, "dims": dims, "zero_based": zero_based,
         "skip_bad": skip_bad, "temp_dir": temp_dir,
     }  # fmt: skip
     place = dataset.path if isinstance(dataset, Dataset) else dataset

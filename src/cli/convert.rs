@@ -9,9 +9,10 @@ use tenfill_engine::convert::{ConvertOptions, Converted, Duplicates, SplitRule, 
 use tenfill_engine::error::{Error, Result};
 use tenfill_engine::ingest::columns::{Binning, ColumnRequest};
 use tenfill_engine::ingest::dialect::{Delimiter, DialectRequest};
-use tenfill_engine::ingest::{Batches, Condition, Format, ReadOptions, STREAM, WideRequest};
+use tenfill_engine::ingest::{Batches, Condition, Encoding, Format, ReadOptions, STREAM, WideRequest};
 use tenfill_engine::message::printable;
 use tenfill_engine::shard::{Manifest, Split};
+use tenfill_engine::transform::Transform;
 use tenfill_engine::units;
 use tenfill_engine::usage::Usage;
 
@@ -30,6 +31,7 @@ Examples:
   zcat huge.csv.gz | tenfill convert - -o huge.tenfill --modes user,item --value stars
   tenfill convert books.csv -o books.tenfill --modes user,isbn --value rating --where 'rating > 0'
   tenfill convert hours-by-station.csv -o air.tenfill --wide --column-mode station
+  tenfill convert prices.csv -o prices.tenfill --modes shop,item,week --value price --transform log
   tenfill convert clicks.csv -o clicks.tenfill --modes user,page --absent 1.0
   tenfill convert train.csv --validation val.csv --test test.csv -o mine.tenfill
   tenfill convert readings.csv -o sensors.tenfill --modes sensor,hour --value reading --weights precision")]
@@ -91,6 +93,10 @@ pub(super) struct ConvertArguments {
     /// absent did not happen. A table without a value has 1 in every row then
     #[arg(long, value_name = "PER ENTRY", value_parser = parse_absent, help_heading = "Input")]
     absent: Option<f64>,
+    /// Fit the logarithm or logit of values, and undo it in all answers and errors: log1p (numbers above -1, like
+    /// counts), log (above 0, like prices), logit (shares between 0 and 1)
+    #[arg(long, value_name = "NAME", value_parser = Transform::parse, help_heading = "Input")]
+    transform: Option<Transform>,
     /// Cut a mode into bins: timestamp=7d (dates, 20210115, or epochs in s, ms, us or ns), age=10
     /// (numbers)
     #[arg(long, value_name = "MODE=WIDTH", value_parser = parse_bin, help_heading = "Input")]
@@ -107,12 +113,16 @@ pub(super) struct ConvertArguments {
     /// Test entries in files of their own (no split then)
     #[arg(long, value_name = "FILE", help_heading = "Input")]
     test: Vec<PathBuf>,
-    /// What to do with rows that have the same ids [default: mean; of append, what the dataset has]
+    /// What to do with rows that have the same ids [default: mean, which counts as many rows as it is of unless
+    /// there are --weights; of append, what the dataset has]
     #[arg(long, value_enum, help_heading = "Input")]
     duplicates: Option<DuplicatesArgument>,
     /// Between fields: , ; | :: tab space [default: found from the first lines]
     #[arg(long, value_parser = Delimiter::parse, help_heading = "Input")]
     delimiter: Option<Delimiter>,
+    /// The encoding of text: utf-8, latin1, utf-16, windows-1250, shift_jis, ... [default: found; else UTF-8]
+    #[arg(long, value_name = "NAME", value_parser = Encoding::parse, help_heading = "Input")]
+    encoding: Option<Encoding>,
     /// The first line is a header [default: found]
     #[arg(long, conflicts_with = "no_header", help_heading = "Input")]
     header: bool,
@@ -241,6 +251,7 @@ impl ConvertArguments {
             zero_based: self.zero_based,
             strict: matches!(self.empty, EmptyArgument::Error),
             conditions: self.conditions.into_iter().flatten().collect(),
+            transform: None,
             wide: self.wide.then_some(WideRequest { ids: self.id_columns, mode: self.column_mode }),
             ones: self.absent.is_some(),
             plain_times: false,
@@ -258,7 +269,7 @@ impl ConvertArguments {
             test: self.test,
             read: ReadOptions {
                 format,
-                dialect: DialectRequest { delimiter: self.delimiter, header },
+                dialect: DialectRequest { delimiter: self.delimiter, header, encoding: self.encoding },
                 columns,
                 threads,
                 ..ReadOptions::default()
@@ -267,6 +278,7 @@ impl ConvertArguments {
             seed,
             duplicates,
             absent: self.absent.unwrap_or(0.0),
+            transform: self.transform,
             memory: memory.unwrap_or_else(Budget::default_bytes),
             temp_dir: self.temp_dir,
             skip_bad: self.skip_bad,
@@ -352,6 +364,12 @@ pub(super) fn summary(manifest: &Manifest, path: &Path) -> String {
     let bytes = manifest.train.bytes() + manifest.validation.bytes() + manifest.test.bytes();
     let weighted = manifest.weights.as_ref().map_or(String::new(), |weights| {
         let train = &weights.train;
+        if weights.counts {
+            let most = train.max.max(weights.validation.max).max(weights.test.max);
+            return format!(
+                "\n  joined   entries of several rows count as many, up to {most}, also in errors"
+            );
+        }
         let zeros = match train.zeros {
             0 => String::new(),
             n => format!(", {} of them 0", units::count(n)),
@@ -361,6 +379,10 @@ pub(super) fn summary(manifest: &Manifest, path: &Path) -> String {
             weights.column, train.min, train.max
         )
     });
+    let weighted = match manifest.transform() {
+        Some(transform) => format!("{weighted}\n  values   kept as their {}", transform.name()),
+        None => weighted,
+    };
     format!(
         "{}: {}\n  entries  {} train, {} validation, {} test{weighted}\n  order    {}\n  files    {} {} of {}, {:.2} bytes per entry",
         printable(&path.to_string_lossy()),
@@ -388,6 +410,7 @@ pub(super) fn dataset_json(manifest: &Manifest) -> serde_json::Value {
             "test": manifest.test.entries,
         },
         "weights": manifest.weights,
+        "transform": manifest.transform().map(Transform::name),
         "bytes_per_entry": manifest.bytes_per_entry(),
         "shards": manifest.train.shards.len() + manifest.validation.shards.len() + manifest.test.shards.len(),
     })

@@ -10,7 +10,7 @@ use tenfill_engine::answer::{
     ranking_metrics, read_entries,
 };
 use tenfill_engine::error::{Error, Result};
-use tenfill_engine::ingest::Source;
+use tenfill_engine::ingest::{Encoding, Source};
 use tenfill_engine::model::{ModeIds, Model, Place};
 use tenfill_engine::run::Config;
 use tenfill_engine::shard::Split;
@@ -35,6 +35,9 @@ pub(super) struct Arguments {
     /// test, validation, train, or a file
     #[arg(long, default_value = "test", value_name = "SPLIT|FILE")]
     on: String,
+    /// The encoding of a file of text: utf-8, latin1, utf-16, windows-1250, shift_jis, ... [default: found; else UTF-8]
+    #[arg(long, value_name = "NAME", value_parser = Encoding::parse)]
+    encoding: Option<Encoding>,
     /// Also rank: how many ids are recommended
     #[arg(long, short = 'k', value_name = "K", requires = "rank_mode", help_heading = "Ranking")]
     top: Option<usize>,
@@ -84,8 +87,13 @@ fn ranking(
     };
     let observed =
         |splits| Observed { datasets: &datasets, splits, each: Some(each), ranked, given: Vec::new() };
-    let asked =
-        RankingQuestion { question, ranked, each, top, relevant: arguments.relevant, seen: observed(splits) };
+    // Entries of a dataset are compared as they are kept.
+    let kept = |value: f64| match model.about.transform() {
+        Some(transform) => transform.apply(value).unwrap_or(f64::NEG_INFINITY),
+        None => value,
+    };
+    let relevant = arguments.relevant.map(kept);
+    let asked = RankingQuestion { question, ranked, each, top, relevant, seen: observed(splits) };
     let control = &context.control;
     let found = match on {
         On::Split(split) => {
@@ -96,7 +104,7 @@ fn ranking(
             let mut rows = Vec::new();
             read_entries(model, &ids, source, threads, control, |row| {
                 if let (Some(id), Some(index)) = (row.found[each].index(), row.found[ranked].index()) {
-                    rows.push((id, index, row.value));
+                    rows.push((id, index, kept(row.value)));
                 }
                 Ok(())
             })?;
@@ -121,9 +129,10 @@ pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<ExitCode> 
         Some(split) => On::Split(split),
         // To be ranked as well, it is read twice.
         None if arguments.top.is_some() => {
-            On::File(Source::again(Path::new(&arguments.on), &std::env::temp_dir(), &context.control)?)
+            let file = Source::again(Path::new(&arguments.on), &std::env::temp_dir(), &context.control)?;
+            On::File(file.encoded(arguments.encoding))
         }
-        None => On::File(Path::new(&arguments.on).into()),
+        None => On::File(Source::from(Path::new(&arguments.on)).encoded(arguments.encoding)),
     };
     let found = match &on {
         On::Split(split) => {

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use tenfill_engine::answer::{FoldOptions, FoldedMode, fold_in};
 use tenfill_engine::budget::Budget;
 use tenfill_engine::error::{Error, Result};
+use tenfill_engine::ingest::Encoding;
 use tenfill_engine::units;
 use tenfill_engine::usage::Usage;
 
@@ -39,6 +40,9 @@ pub(super) struct Arguments {
     /// How strongly rows are drawn to the average row; 1 is what the spread of the known rows suggests
     #[arg(long, default_value_t = 1.0, value_name = "FACTOR")]
     ridge: f64,
+    /// The encoding of text: utf-8, latin1, utf-16, windows-1250, shift_jis, ... [default: found; else UTF-8]
+    #[arg(long, value_name = "NAME", value_parser = Encoding::parse)]
+    encoding: Option<Encoding>,
     /// Memory to keep to [default: 1G, or a quarter of the machine's or container's]
     #[arg(long, value_parser = units::parse_size)]
     memory: Option<u64>,
@@ -61,6 +65,7 @@ pub(super) fn run(arguments: Arguments, context: &Context) -> Result<ExitCode> {
         memory: arguments.memory.unwrap_or_else(Budget::default_bytes),
         threads: context.threads(arguments.threads),
         force: arguments.force,
+        encoding: arguments.encoding,
     };
     let done = fold_in(&arguments.run, &arguments.new, &arguments.output, &options, &context.control)?;
     if done.left_out > 0 {

@@ -79,11 +79,14 @@ pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<ExitCode> 
         per(train.fibres),
     ));
     let values = &manifest.values;
-    let mean = manifest.mean();
+    let mean = manifest.told_mean();
+    let shown = |kept: f64| manifest.transform().map_or(kept, |transform| transform.restore(kept));
     let distinct = values.distinct.map_or("more than 256".into(), |n| n.to_string());
     context.print(format_args!(
         "  {:8} {} to {}, mean {mean:.4}, {distinct} distinct",
-        manifest.value, values.min, values.max
+        manifest.value,
+        shown(values.min),
+        shown(values.max)
     ));
     context.print(format_args!("  split    {}", manifest.split_rule));
     context.print(format_args!(

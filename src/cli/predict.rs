@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tenfill_engine::answer::{AnswerOptions, predict_file};
 use tenfill_engine::error::{Error, Result};
+use tenfill_engine::ingest::Encoding;
 use tenfill_engine::ingest::dialect::{Delimiter, DialectRequest};
 use tenfill_engine::model::{ModeIds, Model};
 use tenfill_engine::units;
@@ -54,6 +55,9 @@ pub(super) struct Arguments {
     /// Between fields: , ; | :: tab space [default: found from the first lines]
     #[arg(long, value_parser = Delimiter::parse)]
     delimiter: Option<Delimiter>,
+    /// The encoding of text: utf-8, latin1, utf-16, windows-1250, shift_jis, ... [default: found; else UTF-8]
+    #[arg(long, value_name = "NAME", value_parser = Encoding::parse)]
+    encoding: Option<Encoding>,
     /// The first line is data [default: found]
     #[arg(long)]
     no_header: bool,
@@ -82,6 +86,7 @@ pub(super) fn run(arguments: Arguments, context: &Context) -> Result<ExitCode> {
         dialect: DialectRequest {
             delimiter: arguments.delimiter,
             header: arguments.no_header.then_some(false),
+            encoding: arguments.encoding,
         },
     };
     drop(ids);

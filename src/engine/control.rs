@@ -1,9 +1,10 @@
 //! How the outside watches and stops long work: progress goes out, a request to stop comes in.
 
 use crate::error::{Error, Result};
+use std::collections::HashSet;
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Receives progress. The command line shows it; a library user may ignore it.
 pub trait Progress: Send + Sync {
@@ -42,18 +43,20 @@ pub struct Control {
     stop: Arc<AtomicBool>,
     end: Arc<AtomicBool>,
     progress: Arc<dyn Progress>,
+    /// What was said once and for all.
+    said: Arc<Mutex<HashSet<String>>>,
 }
 
 impl Default for Control {
     fn default() -> Self {
-        Control { stop: Arc::default(), end: Arc::default(), progress: Arc::new(Silent) }
+        Control::new(Arc::new(AtomicBool::new(false)), Arc::new(Silent))
     }
 }
 
 impl Control {
     /// Stops when `stop` becomes true, reports to `progress`.
     pub fn new(stop: Arc<AtomicBool>, progress: Arc<dyn Progress>) -> Self {
-        Control { stop, end: Arc::default(), progress }
+        Control { stop, end: Arc::default(), progress, said: Arc::default() }
     }
 
     /// Stops when `stop` becomes true, and says nothing.
@@ -94,6 +97,14 @@ impl Control {
     /// Something that the user should know.
     pub fn say(&self, message: impl AsRef<str>) {
         self.progress.say(message.as_ref());
+    }
+
+    /// The same, however often a file is read.
+    pub fn say_once(&self, message: impl Into<String>) {
+        let message = message.into();
+        if self.said.lock().unwrap_or_else(PoisonError::into_inner).insert(message.clone()) {
+            self.say(message);
+        }
     }
 
     /// Something for a user who wants to know more.

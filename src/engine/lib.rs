@@ -72,6 +72,7 @@ pub mod synth;
 pub mod table;
 pub mod team;
 pub mod times;
+pub mod transform;
 pub mod units;
 pub mod usage;
 

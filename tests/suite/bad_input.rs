@@ -191,7 +191,6 @@ fn files_of_another_kind() {
         (b"PK\x03\x04\x14\x00\x06\x00\x08\x00", "zip archive or a spreadsheet"),
         (b"BZh91AY&SY", "bzip2"),
         (b"\xfd7zXZ\x00\x00", "xz"),
-        (b"\xff\xfeu\x00s\x00", "UTF-16"),
         (b"\x7fELF\x02\x01\x01\x00\x00", "binary"),
         (b"user,item,rating\r1,2,3\r4,5,6\r", "line feeds"),
         (b"just some words\n", "in.csv"),

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 /// From the bottom to the top; folders of one row do not know each other.
 const LAYERS: &[&[&str]] = &[
-    &["times", "units", "usage"],
+    &["times", "transform", "units", "usage"],
     &["message"],
     &["error"],
     &["budget", "control", "storage"],

@@ -7,6 +7,7 @@ use crate::ingest::columns::{Binning, ColumnRequest};
 use crate::ingest::{self, Cell, ColumnTimes, ModeCells, ReadOptions, RowBatch, Source};
 use crate::model::{Found, ModeIds, Model};
 use crate::times::TimeUnit;
+use crate::transform::Transform;
 use std::path::Path;
 
 /// One row of a file.
@@ -41,6 +42,19 @@ pub fn read_entries(
     source: &Source,
     threads: usize,
     control: &Control,
+    each: impl FnMut(&EntryRow<'_>) -> Result<()>,
+) -> Result<u64> {
+    read_entries_as(model, ids, source, None, threads, control, each)
+}
+
+/// The same where a value that a transform does not take is an error.
+pub(super) fn read_entries_as(
+    model: &Model,
+    ids: &[ModeIds],
+    source: &Source,
+    transform: Option<Transform>,
+    threads: usize,
+    control: &Control,
     mut each: impl FnMut(&EntryRow<'_>) -> Result<()>,
 ) -> Result<u64> {
     let about = &model.about;
@@ -52,6 +66,7 @@ pub fn read_entries(
             modes: Some(ids.iter().map(|mode| plain_column(mode.name())).collect()),
             value: Some(plain_column(&about.value)),
             bins: bins.collect(),
+            transform,
             ..ColumnRequest::default()
         },
         threads,

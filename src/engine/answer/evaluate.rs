@@ -91,9 +91,9 @@ pub fn evaluate_split(model: &Model, dataset: &Dataset, split: Split) -> Result<
     let train = Stream::open(dataset, Split::Train, None)?;
     let unseen = UnseenRows::of(dataset, &train)?;
     let stream = Stream::open(dataset, split, None)?;
-    let mean = model.about.mean.unwrap_or_else(|| manifest.mean());
+    let mean = model.about.told_mean().unwrap_or_else(|| manifest.told_mean());
     let (biases, clip, held) = (model.biases.as_ref(), model.about.clipping(), &model.about.held);
-    let scoring = Scoring { biases, clip, held, mean: Some(mean) };
+    let scoring = Scoring { biases, clip, held, mean: Some(mean), transform: model.about.transform() };
     let dims: Vec<usize> = manifest.level_dims().iter().map(|&dim| dim as usize).collect();
     let exchange = Exchange::new(&stream, &dims)?;
     let scored = score(&stream, &exchange, &model.point, &manifest.mode_order, &unseen, &scoring)?;
@@ -118,6 +118,7 @@ pub fn evaluate_file(
     let (mut fallback, mut outside) = (0, 0);
     let answers = Places::new(model, &vec![false; ids.len()]);
     let mut places = vec![Place::Unknown; ids.len()];
+    let mean = model.about.told_mean();
     let mut calibration = Calibration::new(model, &NOMINAL)?;
     let empty = read_entries(model, &ids, source, threads, control, |row| {
         places.iter_mut().zip(row.found).for_each(|(place, found)| *place = found.index().into());
@@ -129,17 +130,20 @@ pub fn evaluate_file(
         fallback += u64::from(!prediction.known);
         outside += u64::from(row.found.iter().any(|found| matches!(found, Found::Nearest(_))));
         if let Some(calibration) = &mut calibration {
-            calibration.add(places.iter().copied(), row.value);
+            // What cannot be kept lies beyond all intervals.
+            let kept = model.about.transform().map(|transform| transform.apply(row.value));
+            let kept = kept.map_or(row.value, |kept| kept.unwrap_or(f64::NEG_INFINITY));
+            calibration.add(places.iter().copied(), kept);
         }
         let residual = prediction.value - row.value;
         sums.add_entry(residual, 1.0);
-        if let Some(mean) = model.about.mean {
+        if let Some(mean) = mean {
             of_mean.add_entry(mean - row.value, 1.0);
         }
         Ok(())
     })?;
     say_empty(empty, control);
-    let mean_mse = varies(of_mean.mse(), model.about.mean.unwrap_or(0.0));
+    let mean_mse = varies(of_mean.mse(), mean.unwrap_or(0.0));
     let coverage = three(calibration.and_then(Calibration::finish));
     Ok(Evaluation { coverage, ..Evaluation::of(&sums, mean_mse, false, fallback, outside) })
 }

@@ -8,15 +8,15 @@
 //!   added.tenfill/  the new entries, in the model's indices
 //! ```
 
-use super::entries::{read_entries, say_empty};
+use super::entries::{read_entries, read_entries_as, say_empty};
 use super::{FoldEntry, Prior, fold_rows};
 use crate::MAX_ORDER;
 use crate::budget::Budget;
 use crate::control::{Control, Unit};
 use crate::convert::{ConvertOptions, Duplicates, SplitRule, convert_entries};
 use crate::error::{Error, IoContext, Result};
-use crate::ingest::Source;
 use crate::ingest::source::display_name;
+use crate::ingest::{Encoding, Source};
 use crate::model::{Found, ModeIds, Model, sort_ids};
 use crate::run::{Config, RunKind, inputs_of, log_path};
 use crate::shard::{Dataset, Split};
@@ -42,6 +42,8 @@ pub struct FoldOptions {
     pub threads: usize,
     /// Whether to replace a run that exists.
     pub force: bool,
+    /// The encoding of the new entries, where they are text; found where not given.
+    pub encoding: Option<Encoding>,
 }
 
 impl Default for FoldOptions {
@@ -52,6 +54,7 @@ impl Default for FoldOptions {
             memory: Budget::default_bytes(),
             threads: std::thread::available_parallelism().map_or(1, usize::from),
             force: false,
+            encoding: None,
         }
     }
 }
@@ -110,7 +113,7 @@ pub fn fold_in(
     let _lock = Lock::of_run(&output.path, &layout.lock())?;
 
     // It is read twice.
-    let new = &Source::again(new, staging.path(), control)?;
+    let new = &Source::again(new, staging.path(), control)?.encoded(options.encoding);
     let all = look(&model, new, options, control)?;
     for Added { mode, before, ids } in &all {
         if u32::try_from(ids.len()).ok().and_then(|more| before.checked_add(more)).is_none() {
@@ -248,7 +251,8 @@ fn collect(
             values.clear();
             given
         };
-        read_entries(model, ids, new, options.threads, control, |row| {
+        let transform = model.about.transform();
+        read_entries_as(model, ids, new, transform, options.threads, control, |row| {
             let at = indices.len();
             for (mode, found) in row.found.iter().enumerate() {
                 let index = match found.index() {
@@ -266,7 +270,8 @@ fn collect(
                     }
                 }
             }
-            values.push(row.value);
+            let kept = transform.map_or(Ok(row.value), |transform| transform.apply(row.value));
+            values.push(kept.map_err(Error::request)?);
             let outside = row.found.iter().any(|found| matches!(found, Found::Nearest(_)));
             folded.outside_bins += u64::from(outside);
             if values.len() == 1 << 14 { give(&mut indices, &mut values) } else { Ok(()) }

@@ -3,13 +3,15 @@
 use crate::MAX_ORDER;
 use crate::control::{Control, Unit};
 use crate::error::{Error, Result};
+use crate::ingest::Source;
 use crate::ingest::columns::find_name;
 use crate::ingest::dialect::DialectRequest;
 use crate::message::list;
 use crate::model::{Found, ModeIds, Model, Place, Places, Spreads};
+use crate::remote;
 use crate::run::inputs_of;
 use crate::storage::{Output, RealDisk};
-use crate::table::{Cells, Table, TableBatch, TableWriter};
+use crate::table::{Cells, ColumnTypes, Kind, Table, TableBatch, TableWriter};
 use arrow_array::{ArrayRef, BooleanArray, Float64Array, RecordBatch};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use rayon::prelude::*;
@@ -137,15 +139,36 @@ pub fn predict_file(
     let ids = ModeIds::of_all(model)?;
     let names: Vec<String> = ids.iter().map(|mode| mode.name().to_string()).collect();
     let known_names = options.columns.as_ref().unwrap_or(&names);
-    let mut table = Table::open(queries, known_names, options.dialect, control)?;
+    // A file with types is written when those of all columns of text are known: it is read twice.
+    let typed = output.as_ref().is_some_and(|place| matches!(Kind::of(&place.path), Ok(Kind::Parquet)));
+    let source = match typed && !remote::is_remote(queries) {
+        true => Source::again(queries, &std::env::temp_dir(), control)?,
+        false => Source::from(queries),
+    };
+    let source = source.encoded(options.dialect.encoding);
+    let open = || Table::open_source(&source, known_names, options.dialect, control);
+    let mut table = open()?;
+    let mut types = None;
+    if typed && table.is_text() {
+        types = Some(types_of(table, control)?);
+        table = open()?;
+    }
     let predictor = Predictor::new(model, &ids, table.schema(), table.has_header(), table.path(), options)?;
     let disk = RealDisk;
-    let mut writer = TableWriter::create(&disk, output.as_ref(), Arc::clone(predictor.schema()))?;
+    let schema = match &types {
+        Some(types) => types.schema(predictor.schema()),
+        None => Arc::clone(predictor.schema()),
+    };
+    let mut writer = TableWriter::create(&disk, output.as_ref(), Arc::clone(&schema))?;
     let mut answered = Answered::default();
     control.progress().stage("predict", Unit::Bytes, crate::ingest::reader::input_bytes(queries, control));
     while let Some(batch) = table.next_batch()? {
         control.check()?;
-        writer.write(&predictor.answer(&batch, &mut answered)?)?;
+        let answers = predictor.answer(&batch, &mut answered)?;
+        match &types {
+            Some(types) => writer.write(&types.typed(&answers, &schema)?)?,
+            None => writer.write(&answers)?,
+        }
         if writer.closed() {
             break;
         }
@@ -153,6 +176,16 @@ pub fn predict_file(
     }
     writer.finish()?;
     Ok(answered)
+}
+
+/// The types of the columns of a table of text.
+fn types_of(mut table: Table, control: &Control) -> Result<ColumnTypes> {
+    let mut types = ColumnTypes::new(table.schema().fields().len());
+    while let Some(batch) = table.next_batch()? {
+        control.check()?;
+        types.see(&batch.rows);
+    }
+    Ok(types)
 }
 
 #[derive(Clone, Copy)]

@@ -301,7 +301,7 @@ impl<'p, 'm> Ranking<'p, 'm> {
 
     /// Scores what was kept once more, sorts it and cuts it to size.
     fn settle(&self, id: u32, best: BinaryHeap<Reverse<Scored>>, most: usize) -> Vec<Ranked> {
-        let clip = |value| self.places.model().about.clip(value);
+        let clip = |value| self.places.model().about.told(value);
         let mut scored: Vec<(Scored, f64, bool)> = best
             .into_iter()
             .map(|Reverse(kept)| {

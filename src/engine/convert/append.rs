@@ -8,8 +8,9 @@ use crate::error::{Error, Result};
 use crate::ingest::Batches;
 use crate::ingest::columns::{Binning, ColumnRequest};
 use crate::message::list;
-use crate::shard::{Dataset, DatasetKind, Manifest, ModeKind, Split, SplitBy};
+use crate::shard::{Dataset, DatasetKind, Manifest, ModeKind, Split, SplitBy, Weights};
 use crate::storage::{Disk, Output, RealDisk, Staging};
+use crate::transform::Transform;
 use crate::units;
 use std::path::PathBuf;
 
@@ -91,6 +92,13 @@ pub fn append_on(
         (None, SplitBy::Hash { seed, .. }) => *seed,
         _ => rows.seed,
     };
+    if rows.transform.is_some_and(|asked| Some(asked) != manifest.transform()) {
+        let kept = manifest.transform().map_or("as they are", Transform::name);
+        return Err(Error::request(format!(
+            "`transform`: the values of the dataset are kept {kept}, which stays"
+        )));
+    }
+    rows.transform = manifest.transform();
     rows.duplicates = options.duplicates.unwrap_or_else(|| duplicates(manifest));
     let column = match by {
         SplitBy::Time { column } => options.time_column.clone().or(column),
@@ -110,7 +118,7 @@ pub fn append_on(
     let mut gather = gather_all(&rows, batches, given, &budget, &scratch, control)?;
     gather.names = manifest.modes.iter().map(|mode| mode.name.clone()).collect();
     gather.value_name.clone_from(&manifest.value);
-    gather.weight_name = manifest.weights.as_ref().map(|weights| weights.column.clone());
+    gather.weight_name = weight_column(manifest).cloned();
     let mut appended = build::build(gather, Some(&dataset), &rows, staging, &budget, &scratch, control)?;
     if given && !files {
         appended.notes.push(
@@ -118,6 +126,11 @@ pub fn append_on(
         );
     }
     Ok(appended)
+}
+
+/// The column of the dataset's weights.
+fn weight_column(manifest: &Manifest) -> Option<&String> {
+    manifest.weights.as_ref().and_then(Weights::given)
 }
 
 /// The rule of the dataset.
@@ -155,12 +168,12 @@ fn columns(asked: ColumnRequest, time: Option<Option<String>>, manifest: &Manife
         _ => None,
     });
     let bins = bins.collect();
-    let weight = match (&manifest.weights, asked.weight) {
+    let weight = match (weight_column(manifest), asked.weight) {
         (None, Some(column)) => {
             let what = format!("`weights` {column}: the entries of the dataset have no weights");
             return Err(Error::request(what));
         }
-        (weights, asked) => asked.or_else(|| weights.as_ref().map(|weights| weights.column.clone())),
+        (weights, asked) => asked.or_else(|| weights.cloned()),
     };
     let from_zero = manifest.modes.iter().all(|mode| mode.kind == ModeKind::Range { base: 0 });
     Ok(ColumnRequest {
@@ -170,6 +183,7 @@ fn columns(asked: ColumnRequest, time: Option<Option<String>>, manifest: &Manife
         bins,
         time,
         zero_based: asked.zero_based || from_zero,
+        transform: manifest.transform(),
         ..asked
     })
 }

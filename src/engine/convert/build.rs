@@ -14,11 +14,13 @@ use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::ingest::TimesSeen;
 use crate::shard::{
-    Bins, Dataset, DatasetWriter, Manifest, Mode, ModeKind, ModeStatistics, SplitBy, Weights, format_version,
+    Bins, Dataset, DatasetWriter, Manifest, Mode, ModeKind, ModeStatistics, SplitBy, Weighing, Weights,
+    format_version,
 };
 use crate::sort::Packing;
 use crate::storage::{Staging, make_dir};
 use crate::times::format_time;
+use crate::transform::{Transform, Transformed};
 use crate::units;
 use std::path::Path;
 
@@ -52,7 +54,18 @@ pub(super) fn build(
         first_bad,
         ..
     } = gather;
-    let weighted = weight_name.is_some();
+    // Where the dataset counts rows, so do its entries; others count once they are joined by their mean.
+    let counted = onto.is_some_and(|dataset| dataset.manifest().weights.as_ref().is_some_and(|w| w.counts));
+    let weighing = match (&weight_name, options.duplicates) {
+        (Some(_), _) => Weighing::Column,
+        (None, Duplicates::Mean) => Weighing::Counts,
+        (None, _) if counted => Weighing::Counts,
+        (None, _) => Weighing::Alike,
+    };
+    let weighted = weight_name.is_some() || counted;
+    if options.absent != 0.0 && matches!(options.transform, Some(Transform::Log | Transform::Logit)) {
+        return Err(Error::request("`absent` draws zeros, which only the `transform` log1p takes"));
+    }
     let resolved = names.iter().zip(modes).enumerate();
     let resolved = resolved.map(|(position, (name, mode))| {
         resolve::resolve(name, position, mode, &times, spool.len(), budget, control)
@@ -110,13 +123,15 @@ pub(super) fn build(
         record: spooled.bytes,
         value_at: spooled.value,
         time_at: spooled.time,
-        weighted,
+        weighted: weight_name.is_some(),
         modes: &resolved,
         mode_order: &mode_order,
         packing: &packing,
         splitter,
     };
-    let writing = budget.reserve(DatasetWriter::memory(&level_dims, weighted) + WRITING, "writing shards");
+    let counting = if weighing == Weighing::Counts { DatasetWriter::counting(rows) } else { 0 };
+    let writing = DatasetWriter::memory(&level_dims, weighted) + counting + WRITING;
+    let writing = budget.reserve(writing, "writing shards");
     let writing = writing.map_err(|error| match error {
         // With more memory ids will take more, too.
         Error::Budget { budget, needed, what } => Error::Budget { budget, needed: needed / 4 * 5, what },
@@ -139,8 +154,9 @@ pub(super) fn build(
         memory: sorting.bytes(),
         old: old.as_ref(),
         same_splits,
+        weighing,
     };
-    let (written, merged) = match (packing.bits(), weighted) {
+    let (written, own_mean, merged) = match (packing.bits(), weighted) {
         (0..=64, false) => job.run::<1, f64>(spool)?,
         (65..=128, false) => job.run::<2, f64>(spool)?,
         (_, false) => job.run::<4, f64>(spool)?,
@@ -156,13 +172,16 @@ pub(super) fn build(
         )));
     }
 
-    let weights = weight_name.zip(written.weights).map(|(column, sums)| Weights {
+    let counts = weight_name.is_none();
+    let column = weight_name.unwrap_or_else(|| Weights::ROWS.into());
+    let weights = written.weights.map(|sums| Weights {
         column,
+        counts,
         train: sums[0],
         validation: sums[1],
         test: sums[2],
     });
-    if let Some(Weights { column, train, validation, test }) = &weights {
+    if let Some(Weights { column, train, validation, test, .. }) = &weights {
         for sums in [train, validation, test] {
             if !sums.squares.is_finite() || !sums.sum.is_finite() {
                 return Err(Error::request(format!(
@@ -189,7 +208,9 @@ pub(super) fn build(
         let level = mode_order.iter().position(|&other| other == position).unwrap_or(0);
         let (in_train, only_held_out) = written.seen[level];
         let statistics = ModeStatistics { in_train, only_held_out };
-        mode_records.push(Mode { name: name.clone(), dim: mode.dim, kind, statistics });
+        let bins = matches!(kind, ModeKind::Bins(_)) && only_held_out > 0;
+        let gaps = if bins { gaps(&written.in_train[level], mode.dim) } else { Vec::new() };
+        mode_records.push(Mode { name: name.clone(), dim: mode.dim, kind, statistics, gaps });
     }
     let mut splits = written.splits.into_iter();
     let mut next = || splits.next().unwrap_or_default();
@@ -215,6 +236,7 @@ pub(super) fn build(
         duplicates_rule: options.duplicates.name().into(),
         split_rule,
         values: written.values,
+        transform: options.transform.map(|by| Transformed { by, mean: own_mean }),
         absent: (merged.absent > 0).then_some(merged.absent),
         weights,
         part: None,
@@ -251,6 +273,18 @@ pub(super) fn build(
     Ok(Converted { manifest, rows, bad_rows: bad, empty, left_out, absent, overlap, notes })
 }
 
+/// Runs of indices whose bit is not set: the first and the last of each.
+fn gaps(bits: &[u64], dim: u32) -> Vec<[u32; 2]> {
+    let mut gaps: Vec<[u32; 2]> = Vec::new();
+    for index in (0..dim).filter(|&index| bits[index as usize / 64] >> (index % 64) & 1 == 0) {
+        match gaps.last_mut() {
+            Some(gap) if gap[1] + 1 == index => gap[1] = index,
+            _ => gaps.push([index, index]),
+        }
+    }
+    gaps
+}
+
 fn notes(
     manifest: &Manifest,
     merged: &Merged,
@@ -264,8 +298,10 @@ fn notes(
     }
     if merged.duplicates > 0 {
         let rule = &manifest.duplicates_rule;
+        let counts = manifest.weights.as_ref().is_some_and(|weights| weights.counts);
+        let many = if counts { "; a mean counts as many rows as it was taken of" } else { "" };
         notes.push(format!(
-            "{} rows fell on an entry that was there already (`duplicates` {rule})",
+            "{} rows fell on an entry that was there already (`duplicates` {rule}){many}",
             merged.duplicates
         ));
     }
@@ -289,13 +325,23 @@ fn notes(
         if unseen > 0 {
             let where_from =
                 if given { "the given validation and test files" } else { "validation and test" };
-            notes.push(format!(
-                "{unseen} of {dim} ids of {name} occur only in {where_from}: they cannot be learned"
-            ));
+            notes.push(match mode.gaps.is_empty() {
+                true => format!(
+                    "{unseen} of {dim} ids of {name} occur only in {where_from}: they cannot be learned"
+                ),
+                false => format!(
+                    "{unseen} of {dim} bins of {name} occur only in {where_from}: the nearest bin of train stands in \
+                     for them"
+                ),
+            });
         }
         let empty = u64::from(*dim) - statistics.in_train - unseen;
         if empty > 0 {
-            let why = if manifest.weights.is_some() { ", or none that has weight" } else { " at all" };
+            let why = if manifest.weights.as_ref().is_some_and(|weights| !weights.counts) {
+                ", or none that has weight"
+            } else {
+                " at all"
+            };
             notes.push(format!("{empty} of {dim} indices of {name} have no entry{why}"));
         }
         let times = ["timestamp", "date", "time", "datetime", "ts"].contains(&name.to_lowercase().as_str());

@@ -8,7 +8,7 @@ use super::split::Splitter;
 use crate::MAX_ORDER;
 use crate::control::{Control, Unit};
 use crate::error::{Error, Result};
-use crate::shard::{DatasetWriter, Split};
+use crate::shard::{DatasetWriter, Split, Weighing};
 use crate::sort::{Key, Packing, Payload, Record, Sorter, Ties};
 use crate::storage::Staging;
 use bytemuck::Pod;
@@ -79,6 +79,28 @@ pub(super) struct Merged {
     pub(super) absent: u64,
 }
 
+/// Entries on their way to the shards, with those that count as several.
+struct Batch<const W: usize, P> {
+    entries: Vec<Record<W, P>>,
+    /// Positions of entries that were joined from rows without weights, and from how many.
+    joined: Vec<(usize, u64)>,
+}
+
+impl<const W: usize, P: Payload> Batch<W, P> {
+    fn new() -> Self {
+        Batch { entries: Vec::with_capacity(BATCH), joined: Vec::new() }
+    }
+
+    /// Entries, each with its weight.
+    fn weighted(&self) -> impl Iterator<Item = (&Record<W, P>, Option<f64>)> {
+        let mut joined = self.joined.iter().peekable();
+        self.entries.iter().enumerate().map(move |(at, entry)| {
+            let count = joined.next_if(|(place, _)| *place == at).map(|(_, count)| *count as f64);
+            (entry, entry.value.weight().or(count))
+        })
+    }
+}
+
 /// Everything about the way from spooled rows to shards.
 pub(super) struct Job<'a> {
     pub(super) layout: Layout<'a>,
@@ -95,14 +117,17 @@ pub(super) struct Job<'a> {
     pub(super) old: Option<&'a Old<'a>>,
     /// Whether the new rows are split as its entries were: by a hash of the ids.
     pub(super) same_splits: bool,
+    /// What entries weigh.
+    pub(super) weighing: Weighing,
 }
 
 impl Job<'_> {
-    /// Sorts the rows, joins those of the same entry, and writes the entries.
+    /// Sorts the rows, joins those of the same entry, and writes the entries; tells the mean of the train values as
+    /// they were before a transform.
     pub(super) fn run<const W: usize, P: Payload>(
         &self,
         mut spool: super::spool::Spool,
-    ) -> Result<(crate::shard::Written, Merged)>
+    ) -> Result<(crate::shard::Written, f64, Merged)>
     where
         Record<W, P>: Pod,
     {
@@ -148,24 +173,32 @@ impl Job<'_> {
             self.staging.path(),
             self.level_dims,
             self.rows + before + draws,
-            self.layout.weighted,
+            self.weighing,
         )?;
-        let (give, take) = crossbeam_channel::bounded::<Vec<Record<W, P>>>(4);
+        let (give, take) = crossbeam_channel::bounded::<Batch<W, P>>(4);
+        let transform = self.options.transform;
         let (order, control) = (self.level_dims.len(), self.control);
         std::thread::scope(|scope| {
-            let writing = scope.spawn(move || -> Result<crate::shard::Written> {
+            let writing = scope.spawn(move || -> Result<(crate::shard::Written, f64)> {
                 let mut indices = [0; MAX_ORDER];
+                let (mut sum, mut count) = (0.0, 0.0);
                 for batch in take {
                     control.check()?;
-                    for entry in &batch {
+                    for (entry, weight) in batch.weighted() {
                         let tag = packing.unpack(&entry.key, &mut indices[..order]);
                         let split = Split::ALL[tag.min(2) as usize];
-                        writer.push(split, &indices[..order], entry.value.value(), entry.value.weight())?;
+                        let value = entry.value.value();
+                        if let Some(transform) = transform.filter(|_| split == Split::Train) {
+                            let weight = weight.unwrap_or(1.0);
+                            sum += weight * transform.undo(value);
+                            count += weight;
+                        }
+                        writer.push(split, &indices[..order], value, weight)?;
                     }
                 }
                 // Nobody waits for files of a conversion that has been given up.
                 control.check()?;
-                writer.finish()
+                Ok((writer.finish()?, if count > 0.0 { sum / count } else { 0.0 }))
             });
             let merged = match self.old {
                 None => self.merge_rows(sorter, Merger::new(self, give)),
@@ -177,7 +210,7 @@ impl Job<'_> {
             match (written, merged) {
                 (Err(Error::Interrupted), Err(error)) | (Ok(_), Err(error)) => Err(error),
                 (Err(error), _) => Err(error),
-                (Ok(written), Ok(merged)) => Ok((written, merged)),
+                (Ok((written, mean)), Ok(merged)) => Ok((written, mean, merged)),
             }
         })
     }
@@ -325,8 +358,8 @@ fn same_cell<const W: usize>(a: &Key<W>, b: &Key<W>) -> bool {
 /// Joins rows of the same entry. Weights of rows that are joined add up, and the mean is weighted.
 struct Merger<'a, const W: usize, P> {
     job: &'a Job<'a>,
-    give: crossbeam_channel::Sender<Vec<Record<W, P>>>,
-    batch: Vec<Record<W, P>>,
+    give: crossbeam_channel::Sender<Batch<W, P>>,
+    batch: Batch<W, P>,
     current: Option<Record<W, P>>,
     /// Of the values of the present entry's rows.
     sum: f64,
@@ -334,6 +367,8 @@ struct Merger<'a, const W: usize, P> {
     weighted_sum: f64,
     weight: f64,
     count: u64,
+    /// Whether the present entry's value is kept as it is, being one of the dataset's.
+    kept: bool,
     /// Whether the present entry is one of the dataset that rows are appended to: it stays in its split.
     is_old: bool,
     /// Whether rows of one entry belong together though their splits differ.
@@ -342,17 +377,30 @@ struct Merger<'a, const W: usize, P> {
 }
 
 impl<'a, const W: usize, P: Payload> Merger<'a, W, P> {
-    fn new(job: &'a Job<'a>, give: crossbeam_channel::Sender<Vec<Record<W, P>>>) -> Self {
+    fn new(job: &'a Job<'a>, give: crossbeam_channel::Sender<Batch<W, P>>) -> Self {
         let joins_splits = match job.layout.splitter {
             Splitter::Given => false,
             Splitter::Time { .. } => true,
             Splitter::Hash { .. } => job.old.is_some(),
         };
-        let batch = Vec::with_capacity(BATCH);
+        let batch = Batch::new();
         let (sum, weighted_sum, weight) = (0.0, 0.0, 0.0);
         let merged = Merged::default();
-        let (current, count, is_old) = (None, 0, false);
-        Merger { job, give, batch, current, sum, weighted_sum, weight, count, is_old, joins_splits, merged }
+        let (current, count, kept, is_old) = (None, 0, false, false);
+        Merger {
+            job,
+            give,
+            batch,
+            current,
+            sum,
+            weighted_sum,
+            weight,
+            count,
+            kept,
+            is_old,
+            joins_splits,
+            merged,
+        }
     }
 
     /// Whether the present entry has this key.
@@ -368,9 +416,9 @@ impl<'a, const W: usize, P: Payload> Merger<'a, W, P> {
         }
         self.end_entry()?;
         while !entries.is_empty() {
-            let (now, later) = entries.split_at(entries.len().min(BATCH - self.batch.len()));
-            self.batch.extend_from_slice(now);
-            if self.batch.len() == BATCH {
+            let (now, later) = entries.split_at(entries.len().min(BATCH - self.batch.entries.len()));
+            self.batch.entries.extend_from_slice(now);
+            if self.batch.entries.len() == BATCH {
                 self.send()?;
             }
             entries = later;
@@ -383,9 +431,21 @@ impl<'a, const W: usize, P: Payload> Merger<'a, W, P> {
     #[inline]
     fn comes_first(&self, entry: &Record<W, P>, row: &Record<W, P>) -> bool {
         match entry.key.cmp(&row.key) {
-            Ordering::Equal => self.job.ties() == Ties::Arrival || entry.value.order(&row.value).is_le(),
+            Ordering::Equal => {
+                let value = P::new(self.own(&entry.value, true), entry.value.weight());
+                self.job.ties() == Ties::Arrival || value.order(&row.value).is_le()
+            }
             Ordering::Less => true,
             Ordering::Greater => self.joins_splits && same_cell(&entry.key, &row.key),
+        }
+    }
+
+    /// A value in its own units: those of the dataset are kept transformed.
+    #[inline]
+    fn own(&self, value: &P, old: bool) -> f64 {
+        match self.job.options.transform.filter(|_| old) {
+            Some(transform) => transform.restore(value.value()),
+            None => value.value(),
         }
     }
 
@@ -394,6 +454,7 @@ impl<'a, const W: usize, P: Payload> Merger<'a, W, P> {
         if record.key[W - 1] & 3 == DRAWN {
             return self.take_drawn(*record);
         }
+        let value = self.own(&record.value, old);
         if let Some(current) = &mut self.current {
             let same_cell = same_cell(&current.key, &record.key);
             let same_split = current.key[W - 1] == record.key[W - 1];
@@ -405,13 +466,14 @@ impl<'a, const W: usize, P: Payload> Merger<'a, W, P> {
                 self.merged.met += u64::from(old || self.is_old);
                 self.is_old |= old;
                 self.count += 1;
-                self.sum += record.value.value();
+                self.sum += value;
                 if let Some(weight) = record.value.weight() {
-                    self.weighted_sum += weight * record.value.value();
+                    self.weighted_sum += weight * value;
                     self.weight += weight;
                 }
                 if self.job.options.duplicates == Duplicates::Last {
                     current.value = record.value;
+                    self.kept = old;
                 }
                 self.merged.duplicates += 1;
                 if self.job.options.duplicates == Duplicates::Error {
@@ -430,8 +492,8 @@ impl<'a, const W: usize, P: Payload> Merger<'a, W, P> {
         }
         self.end_entry()?;
         self.current = Some(*record);
-        self.is_old = old;
-        self.sum = record.value.value();
+        (self.is_old, self.kept) = (old, old);
+        self.sum = value;
         self.weight = record.value.weight().unwrap_or(0.0);
         self.weighted_sum = self.weight * self.sum;
         self.count = 1;
@@ -451,7 +513,7 @@ impl<'a, const W: usize, P: Payload> Merger<'a, W, P> {
         record.key[W - 1] = record.key[W - 1] & !3 | absent.split(&indices[..order]) as u64;
         self.merged.absent += 1;
         (self.sum, self.weight, self.weighted_sum) = (0.0, record.value.weight().unwrap_or(0.0), 0.0);
-        self.count = 1;
+        (self.count, self.kept) = (1, false);
         self.current = Some(record);
         Ok(())
     }
@@ -465,9 +527,19 @@ impl<'a, const W: usize, P: Payload> Merger<'a, W, P> {
                 // Rows that all weigh nothing have a plain mean.
                 Duplicates::Mean if self.weight > 0.0 => {
                     entry.value = P::new(self.weighted_sum / self.weight, weight);
+                    self.kept = false;
                 }
-                Duplicates::Mean => entry.value = P::new(self.sum / self.count as f64, weight),
-                Duplicates::Sum => entry.value = P::new(self.sum, weight),
+                Duplicates::Mean => {
+                    entry.value = P::new(self.sum / self.count as f64, weight);
+                    self.kept = false;
+                    if self.job.weighing == Weighing::Counts {
+                        self.batch.joined.push((self.batch.entries.len(), self.count));
+                    }
+                }
+                Duplicates::Sum => {
+                    entry.value = P::new(self.sum, weight);
+                    self.kept = false;
+                }
                 Duplicates::Error | Duplicates::First | Duplicates::Last => {}
             }
             if !entry.value.value().is_finite() || entry.value.weight().is_some_and(|w| !w.is_finite()) {
@@ -477,12 +549,22 @@ impl<'a, const W: usize, P: Payload> Merger<'a, W, P> {
                 )));
             }
         }
-        self.batch.push(entry);
-        if self.batch.len() == BATCH { self.send() } else { Ok(()) }
+        if let Some(transform) = self.job.options.transform.filter(|_| !self.kept) {
+            let kept = match transform.apply(entry.value.value()) {
+                Ok(kept) => kept,
+                Err(what) => {
+                    let labels = self.job.labels(&entry.key)?;
+                    return Err(Error::request(format!("the value of entry ({labels}) {what}")));
+                }
+            };
+            entry.value = P::new(kept, entry.value.weight());
+        }
+        self.batch.entries.push(entry);
+        if self.batch.entries.len() == BATCH { self.send() } else { Ok(()) }
     }
 
     fn send(&mut self) -> Result<()> {
-        let batch = std::mem::replace(&mut self.batch, Vec::with_capacity(BATCH));
+        let batch = std::mem::replace(&mut self.batch, Batch::new());
         // Nobody listens only when the writer has failed: its own error is reported.
         self.give.send(batch).map_err(|_| Error::Interrupted)
     }

@@ -147,6 +147,8 @@ fn gather_all(
     read.threads = threads;
     read.chunk = (options.memory as usize / (threads * 200)).clamp(32 << 10, 512 << 10);
     read.scratch = scratch.into();
+    read.budget = Some(budget.clone());
+    read.columns.transform = options.transform;
     let pipeline = budget.reserve((threads * read.chunk * 24) as u64 + (4 << 20), "reading")?;
     let far = inputs(options).any(|path| remote::is_remote(path));
     let objects = far.then(|| budget.reserve(remote::MEMORY, "reading from a store")).transpose()?;

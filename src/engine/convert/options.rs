@@ -2,6 +2,7 @@
 
 use crate::ingest::ReadOptions;
 use crate::shard::Manifest;
+use crate::transform::Transform;
 use std::path::PathBuf;
 
 /// What to do with rows that fall on the same entry.
@@ -13,7 +14,7 @@ pub enum Duplicates {
     First,
     /// Keep the last row.
     Last,
-    /// Take the mean of the values.
+    /// Take the mean of the values; it counts as many, unless rows have weights.
     Mean,
     /// Take their sum.
     Sum,
@@ -86,6 +87,8 @@ pub struct ConvertOptions {
     pub duplicates: Duplicates,
     /// How many absent cells per entry are drawn as zeros.
     pub absent: f64,
+    /// What values are kept as; answers undo it.
+    pub transform: Option<Transform>,
     /// The memory to keep to, in bytes.
     pub memory: u64,
     /// Where scratch files go; beside the output where not given.
@@ -109,6 +112,7 @@ impl ConvertOptions {
             seed: 1,
             duplicates: Duplicates::Mean,
             absent: 0.0,
+            transform: None,
             memory: crate::budget::Budget::default_bytes(),
             temp_dir: None,
             skip_bad: 0,

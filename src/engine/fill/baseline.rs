@@ -130,6 +130,7 @@ impl Walk<'_> {
     where
         Record<W, f64>: Pod,
     {
+        let manifest = self.dataset.manifest();
         let mut sorter =
             Sorter::<W, f64>::new(self.packing.bits(), Ties::Value, self.memory, self.scratch, self.control);
         for split in [Split::Train, self.split] {
@@ -139,12 +140,13 @@ impl Walk<'_> {
                 if failed.is_ok() {
                     indices.iter_mut().zip(self.order).for_each(|(index, &mode)| *index = at[mode]);
                     let key = self.packing.pack(&indices, split as u64);
+                    let value = manifest.told(value);
                     failed = sorter.push(Record { key, value }).and_then(|()| self.control.check());
                 }
             })?;
             failed?;
         }
-        let mean = self.dataset.manifest().mean();
+        let mean = manifest.told_mean();
         let (mut line, mut now) = (Line::default(), vec![u32::MAX; self.order.len()]);
         let mut indices = now.clone();
         let fixed = self.fixed;

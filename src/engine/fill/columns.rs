@@ -28,7 +28,9 @@ pub(super) fn fill(
     kind: Kind,
     filled: &mut Filled,
 ) -> Result<()> {
-    let mut table = Table::open(job.table(), &[], DialectRequest { delimiter, header }, job.control)?;
+    let encoding = job.options.convert.read.dialect.encoding;
+    let request = DialectRequest { delimiter, header, encoding };
+    let mut table = Table::open(job.table(), &[], request, job.control)?;
     let numbers = delimiter.is_some() && kind == Kind::Parquet;
     let wide = plan.wide.as_ref();
     let values = plan.values();

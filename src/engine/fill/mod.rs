@@ -337,13 +337,14 @@ fn write(job: &Job<'_>, read: &ReadOptions, filled: &mut Filled) -> Result<()> {
             None => Err(Error::request("an array is filled from an array")),
         },
         (Some(delimiter), Ok(Kind::Text(wanted))) if text::stays(delimiter, wanted) => {
-            let Some((stream, delimiter, header)) = input.into_text() else {
+            let Some((stream, encoding, delimiter, header)) = input.into_text() else {
                 return Err(Error::input(job.table(), "this is no text"));
             };
-            text::fill(job, &plan, stream, delimiter, header, filled)
+            let from = text::From { stream, encoding, delimiter, header };
+            text::fill(job, &plan, from, filled)
         }
         (delimiter, Ok(kind)) => {
-            let header = input.into_text().map(|(_, _, header)| header);
+            let header = input.into_text().map(|(.., header)| header);
             columns::fill(job, &plan, delimiter, header, kind, filled)
         }
     }

@@ -7,6 +7,7 @@ use crate::control::Unit;
 use crate::error::{Error, IoContext, Result};
 use crate::ingest::FilePlan;
 use crate::ingest::dialect::Delimiter;
+use crate::ingest::encoding::FoundEncoding;
 use crate::ingest::reader::input_bytes;
 use crate::storage::RealDisk;
 use crate::table::{RawRow, RawRows, Sink, Target, content};
@@ -14,6 +15,7 @@ use arrow_array::ArrayRef;
 use arrow_array::builder::StringBuilder;
 use arrow_schema::DataType;
 use std::io::{Read, Write};
+use std::path::Path;
 use std::sync::Arc;
 
 /// Text or questions that are gathered before the model is asked.
@@ -24,6 +26,31 @@ const QUESTIONS: usize = 8192;
 /// with any delimiter but tabs.
 pub(super) fn stays(delimiter: Delimiter, wanted: u8) -> bool {
     (delimiter == Delimiter::Byte(b'\t')) == (wanted == b'\t')
+}
+
+/// The table as text.
+pub(super) struct From {
+    pub(super) stream: Box<dyn Read + Send>,
+    pub(super) encoding: FoundEncoding,
+    pub(super) delimiter: Delimiter,
+    pub(super) header: bool,
+}
+
+/// The table that is written, in the encoding of the one that is read.
+struct Written<'d> {
+    sink: Sink<'d>,
+    encoding: FoundEncoding,
+    begun: bool,
+}
+
+impl Written<'_> {
+    fn write(&mut self, text: &[u8], path: &Path) -> Result<()> {
+        if !std::mem::replace(&mut self.begun, true) {
+            self.sink.write_all(self.encoding.mark()).context("write", path)?;
+        }
+        let bytes = self.encoding.encode(text).map_err(|what| Error::input(path, what))?;
+        self.sink.write_all(&bytes).context("write", path)
+    }
 }
 
 /// Text with holes, and what belongs there.
@@ -49,7 +76,7 @@ impl Gathered {
     fn flush(
         &mut self,
         asker: &Asker<'_>,
-        sink: &mut Sink<'_>,
+        sink: &mut Written<'_>,
         job: &Job<'_>,
         filled: &mut Filled,
     ) -> Result<()> {
@@ -66,7 +93,7 @@ impl Gathered {
             from = hole;
         }
         whole.extend_from_slice(&self.text[from..]);
-        sink.write_all(&whole).context("write", &job.output.path)?;
+        sink.write(&whole, &job.output.path)?;
         self.text.clear();
         self.holes.clear();
         Ok(())
@@ -79,14 +106,8 @@ fn field<'r>(row: &RawRow<'r>, column: usize) -> &'r [u8] {
     if row.line == 1 && column == 0 { bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes) } else { bytes }
 }
 
-pub(super) fn fill(
-    job: &Job<'_>,
-    plan: &FilePlan,
-    stream: Box<dyn Read + Send>,
-    delimiter: Delimiter,
-    header: bool,
-    filled: &mut Filled,
-) -> Result<()> {
+pub(super) fn fill(job: &Job<'_>, plan: &FilePlan, from: From, filled: &mut Filled) -> Result<()> {
+    let From { stream, encoding, delimiter, header } = from;
     let between: &[u8] = match &delimiter {
         Delimiter::Byte(byte) => std::slice::from_ref(byte),
         Delimiter::DoubleColon => b"::",
@@ -96,7 +117,8 @@ pub(super) fn fill(
     let asker = Asker::new(job.model, job.ids, job.ids.iter().map(|_| DataType::Utf8), job.table())?;
     let path = &job.output.path;
     let disk = RealDisk;
-    let mut sink = Sink::packed(Target::create(&disk, &job.output)?, path)?;
+    let sink = Sink::packed(Target::create(&disk, &job.output)?, path)?;
+    let mut sink = Written { sink, encoding, begun: false };
     let mut rows = RawRows::new(stream, job.table().into(), delimiter);
     let mut gathered = Gathered::new(job.ids.len());
     let mut absent = job.options.all_cells.then(|| Absent::new(job.ids, job.memory)).transpose()?;
@@ -169,7 +191,7 @@ pub(super) fn fill(
     gathered.flush(&asker, &mut sink, job, filled)?;
     if let Some(absent) = absent {
         if !ended {
-            sink.write_all(&end).context("write", path)?;
+            sink.write(&end, path)?;
         }
         let columns: Vec<usize> = plan.modes.iter().map(|mode| mode.column).collect();
         let mut text = Vec::new();
@@ -191,10 +213,10 @@ pub(super) fn fill(
                 text.extend_from_slice(b"true");
                 text.extend_from_slice(&end);
             }
-            sink.write_all(&text).context("write", path)
+            sink.write(&text, path)
         })?;
     }
-    sink.finish(path)
+    sink.sink.finish(path)
 }
 
 /// An id as a field, in quotes where it needs them.

@@ -52,6 +52,11 @@ impl ArrowRows {
         ArrowRows { path: path.into(), plan: plan.clone(), place, row: 0 }
     }
 
+    /// Counts rows from behind so many others.
+    pub(super) fn behind(self, before: u64) -> Self {
+        ArrowRows { row: before, ..self }
+    }
+
     /// A column with the places of its nulls.
     fn cells<'b>(&self, batch: &'b RecordBatch, column: usize, name: &str) -> Result<Cells<'b>> {
         let array = batch.column(self.place[column].unwrap_or(0));
@@ -207,7 +212,9 @@ impl BatchColumns<'_> {
             if let Some(wide) = &plan.wide {
                 wide.push(number, out);
             }
-            out.values.push(finite(&value.column, row, &value.name)?);
+            let number = finite(&value.column, row, &value.name)?;
+            plan.rules.check(number, &value.name)?;
+            out.values.push(number);
             Ok(Taken::Entry)
         });
         verdict.taken()

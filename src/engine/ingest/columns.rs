@@ -6,6 +6,7 @@ use super::times::TimesSeen;
 use super::wide::{Wide, WideRequest};
 use crate::message::list;
 use crate::times::parse_time;
+use crate::transform::Transform;
 use crate::{MAX_ORDER, MIN_ORDER};
 
 /// A column as the user gives it: a name of the header, or a number from 1.
@@ -58,6 +59,8 @@ pub struct ColumnRequest {
     pub strict: bool,
     /// What rows must meet.
     pub conditions: Vec<Condition>,
+    /// What values are kept as: those that it does not take are bad.
+    pub transform: Option<Transform>,
     /// Whether columns are ids of a mode.
     pub wide: Option<WideRequest>,
     /// Whether every row has the value 1, where no column is named or called like one.
@@ -424,7 +427,7 @@ impl Columns {
     pub(super) fn rules(&self, request: &ColumnRequest) -> Result<RowRules, String> {
         let place = |condition: &Condition| Ok((self.find(&condition.column)?, condition.clone()));
         let conditions = request.conditions.iter().map(place).collect::<Result<_, String>>()?;
-        Ok(RowRules { strict: request.strict, conditions })
+        Ok(RowRules { strict: request.strict, conditions, transform: request.transform })
     }
 
     pub(super) fn check_modes(&self, modes: &[usize], value: usize) -> Result<(), String> {

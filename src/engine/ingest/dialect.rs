@@ -1,5 +1,6 @@
 //! How a text file separates its fields, and whether its first line is a header.
 
+use super::encoding::Encoding;
 use super::number::parse_number;
 use super::rules::is_missing;
 
@@ -123,6 +124,8 @@ pub struct DialectRequest {
     pub delimiter: Option<Delimiter>,
     /// Whether there is a header.
     pub header: Option<bool>,
+    /// The encoding.
+    pub encoding: Option<Encoding>,
 }
 
 /// Candidates, best first; blanks only where nothing else fits.

@@ -1,8 +1,8 @@
 //! Text, Parquet and streams of Arrow batches in, rows of ids and values out; knows nothing of shards.
 //!
-//! The way of a row: [`source`] opens the file (plain, gzip, zstd, standard input), [`dialect`]
+//! The way of a row: [`source`] opens the file (plain, gzip, zstd, standard input), [`encoding`] makes UTF-8 of it, [`dialect`]
 //! finds how its fields are separated, [`columns`] which of them are modes and which the value,
-//! [`text`], [`parquet`] (with [`parts`]) and [`batches`] turn them into a [`RowBatch`], and [`dictionary`] gives ids numbers.
+//! [`text`], [`parquet`] (with [`parts`], on all threads by `slices`) and [`batches`] turn them into a [`RowBatch`], and [`dictionary`] gives ids numbers.
 
 pub mod arrow;
 mod arrow_rows;
@@ -11,6 +11,7 @@ pub mod chunks;
 pub mod columns;
 pub mod dialect;
 pub mod dictionary;
+pub mod encoding;
 pub mod label;
 pub mod npy;
 pub mod number;
@@ -20,6 +21,7 @@ pub mod reader;
 pub mod rows;
 pub mod rules;
 pub mod sketch;
+mod slices;
 pub mod source;
 pub mod text;
 pub mod times;
@@ -28,6 +30,7 @@ mod wide;
 pub use batches::{Batches, STREAM};
 pub use columns::{Binning, ColumnRef, ColumnRequest, FilePlan, ModeColumn, ModeRole};
 pub use dictionary::Dictionary;
+pub use encoding::Encoding;
 pub use reader::{Format, ReadOptions, open, open_batches, open_source, read_rows};
 pub use rows::{BadRow, Cell, ModeCells, RowBatch};
 pub use rules::{Condition, is_missing};

@@ -224,7 +224,7 @@ impl NpyHeader {
             count: order + 1,
             names: None,
             guessed: None,
-            rules: RowRules { strict: request.strict, conditions },
+            rules: RowRules { strict: request.strict, conditions, transform: request.transform },
             wide: None,
         })
     }
@@ -302,7 +302,9 @@ impl NpyCells {
         }
         match value {
             value if value.is_nan() && !rules.strict => Ok(Taken::Empty),
-            value if value.is_finite() => Ok(Taken::Entry),
+            value if value.is_finite() => {
+                rules.check(value, &format!("the cell {indices:?}")).map(|()| Taken::Entry)
+            }
             value => Err(format!("the cell {indices:?} is {value}, which is no finite number")),
         }
     }

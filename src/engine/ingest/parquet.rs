@@ -12,11 +12,14 @@ use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, StringArray};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use bytes::Bytes;
 use parquet::arrow::ProjectionMask;
-use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
+use parquet::arrow::arrow_reader::{
+    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
+};
 use parquet::errors::ParquetError;
 use parquet::file::reader::{ChunkReader, Length};
 use std::fs::File;
-use std::io::Read;
+use std::io::{BufReader, Read};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -36,8 +39,9 @@ pub fn is_parquet(path: &Path, control: &Control) -> Result<bool> {
 }
 
 /// Where the bytes of a part are.
+#[derive(Clone)]
 enum Place {
-    File(File),
+    File(Arc<File>),
     Object(Blocks, Failure),
 }
 
@@ -60,7 +64,7 @@ impl Failure {
 impl Length for Place {
     fn len(&self) -> u64 {
         match self {
-            Place::File(file) => Length::len(file),
+            Place::File(file) => file.metadata().map_or(0, |about| about.len()),
             Place::Object(blocks, _) => blocks.size(),
         }
     }
@@ -71,7 +75,7 @@ impl ChunkReader for Place {
 
     fn get_read(&self, start: u64) -> Result<Self::T, ParquetError> {
         Ok(match self {
-            Place::File(file) => Box::new(file.get_read(start)?),
+            Place::File(file) => Box::new(BufReader::new(FileRead { file: Arc::clone(file), at: start })),
             Place::Object(blocks, failure) => {
                 Box::new(ObjectRead { blocks: blocks.clone(), failure: failure.clone(), at: start })
             }
@@ -80,7 +84,11 @@ impl ChunkReader for Place {
 
     fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes, ParquetError> {
         match self {
-            Place::File(file) => file.get_bytes(start, length),
+            Place::File(file) => {
+                let mut bytes = vec![0; length];
+                file.read_exact_at(&mut bytes, start)?;
+                Ok(bytes.into())
+            }
             Place::Object(blocks, failure) => {
                 let bytes = blocks.bytes(start, length).map_err(|error| failure.keep(error))?;
                 match bytes.len() == length {
@@ -89,6 +97,20 @@ impl ChunkReader for Place {
                 }
             }
         }
+    }
+}
+
+/// A file from some place on. It is read by places, not by the file's own, which all that share it would move.
+struct FileRead {
+    file: Arc<File>,
+    at: u64,
+}
+
+impl Read for FileRead {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let count = self.file.read_at(buffer, self.at)?;
+        self.at += count as u64;
+        Ok(count)
     }
 }
 
@@ -106,6 +128,54 @@ impl Read for ObjectRead {
         buffer[..bytes.len()].copy_from_slice(&bytes);
         self.at += bytes.len() as u64;
         Ok(bytes.len())
+    }
+}
+
+/// A part whose description has been read.
+pub(super) struct OpenPart {
+    place: Place,
+    metadata: ArrowReaderMetadata,
+    failure: Failure,
+}
+
+impl OpenPart {
+    /// Opens a part; `unpacked` is read in its place where it is given.
+    pub(super) fn open(part: &Part, unpacked: Option<&File>, control: &Control) -> Result<Self> {
+        let path = &part.path;
+        let failure = Failure::default();
+        let place = match unpacked {
+            Some(file) => Place::File(Arc::new(file.try_clone().context("open", path)?)),
+            None if remote::is_remote(path) => Place::Object(Blocks::open(path, control)?, failure.clone()),
+            None => Place::File(Arc::new(File::open(path).context("open", path)?)),
+        };
+        let options = ArrowReaderOptions::default();
+        let metadata = intact(path, &failure, || ArrowReaderMetadata::load(&place, options))?;
+        Ok(OpenPart { place, metadata, failure })
+    }
+
+    /// The same once more.
+    pub(super) fn again(&self) -> Result<Self> {
+        let OpenPart { place, metadata, failure } = self;
+        Ok(OpenPart { place: place.clone(), metadata: metadata.clone(), failure: failure.clone() })
+    }
+
+    /// The rows of each of its groups.
+    pub(super) fn groups(&self) -> Vec<usize> {
+        let groups = self.metadata.metadata().row_groups().iter();
+        groups.map(|group| usize::try_from(group.num_rows()).unwrap_or(0)).collect()
+    }
+
+    /// Bytes of the columns `wanted` in memory: each of them in the group where it is largest.
+    pub(super) fn chunk_bytes(&self, wanted: &[usize]) -> Vec<u64> {
+        let schema = self.metadata.parquet_schema();
+        let leaves =
+            (0..schema.num_columns()).filter(|&leaf| wanted.contains(&schema.get_column_root_idx(leaf)));
+        let bytes = |leaf: usize| {
+            let groups = self.metadata.metadata().row_groups().iter();
+            let bytes = groups.map(|group| group.column(leaf).uncompressed_size());
+            bytes.max().and_then(|bytes| u64::try_from(bytes).ok()).unwrap_or(0)
+        };
+        leaves.map(bytes).collect()
     }
 }
 
@@ -128,14 +198,23 @@ impl PartReader {
         batch: usize,
         control: &Control,
     ) -> Result<Self> {
+        Self::build(OpenPart::open(part, unpacked, control)?, part, wanted, batch, None)
+    }
+
+    /// The same of a part that is open, or of some rows of one of its groups.
+    fn build(
+        open: OpenPart,
+        part: &Part,
+        wanted: Option<&[usize]>,
+        batch: usize,
+        rows: Option<(usize, usize, usize)>,
+    ) -> Result<Self> {
         let path = &part.path;
-        let failure = Failure::default();
-        let place = match unpacked {
-            Some(file) => Place::File(file.try_clone().context("open", path)?),
-            None if remote::is_remote(path) => Place::Object(Blocks::open(path, control)?, failure.clone()),
-            None => Place::File(File::open(path).context("open", path)?),
-        };
-        let builder = intact(path, &failure, || ParquetRecordBatchReaderBuilder::try_new(place))?;
+        let OpenPart { place, metadata, failure } = open;
+        let mut builder = ParquetRecordBatchReaderBuilder::new_with_metadata(place, metadata);
+        if let Some((group, offset, count)) = rows {
+            builder = builder.with_row_groups(vec![group]).with_offset(offset).with_limit(count);
+        }
         let own = builder.schema().fields().len();
         let wanted: Vec<usize> =
             wanted.map_or_else(|| (0..own + part.keys.len()).collect(), <[usize]>::to_vec);
@@ -212,6 +291,20 @@ impl PartRows {
         let rows = ArrowRows::new(&part.path, plan, &wanted);
         let reader = PartReader::open(part, unpacked, Some(&wanted), BATCH_ROWS, control)?;
         Ok(PartRows { reader, rows })
+    }
+
+    /// Some rows of a group of an open part: which group, how many rows of it come before, and how many are wanted;
+    /// `before` of the part come before them.
+    pub(super) fn slice(
+        open: OpenPart,
+        part: &Part,
+        plan: &FilePlan,
+        rows: (usize, usize, usize),
+        before: u64,
+    ) -> Result<Self> {
+        let wanted = plan.used();
+        let reader = PartReader::build(open, part, Some(&wanted), BATCH_ROWS, Some(rows))?;
+        Ok(PartRows { reader, rows: ArrowRows::new(&part.path, plan, &wanted).behind(before) })
     }
 
     /// The next rows; `None` at the end.

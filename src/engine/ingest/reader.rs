@@ -4,12 +4,15 @@ use super::batches::{Batches, STREAM, Stream};
 use super::chunks::Chunks;
 use super::columns::{ColumnRequest, Columns, FilePlan};
 use super::dialect::{self, Delimiter, DialectRequest};
+use super::encoding::FoundEncoding;
 use super::npy::{self, NpyCells, NpyHeader};
 use super::parquet;
 use super::parts::{self, Part};
 use super::rows::RowBatch;
+use super::slices;
 use super::source::{self, BytesRead, Source, display_name, is_stdin, plain_name};
 use super::text::{LONGEST_LINE, Parser};
+use crate::budget::Budget;
 use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::remote;
@@ -47,6 +50,8 @@ pub struct ReadOptions {
     pub chunk: usize,
     /// Where scratch files go.
     pub scratch: PathBuf,
+    /// Where memory that depends on the file is asked for.
+    pub budget: Option<Budget>,
 }
 
 impl Default for ReadOptions {
@@ -58,6 +63,7 @@ impl Default for ReadOptions {
             threads: std::thread::available_parallelism().map_or(1, usize::from),
             chunk: 256 << 10,
             scratch: std::env::temp_dir(),
+            budget: None,
         }
     }
 }
@@ -76,6 +82,7 @@ enum Kind {
     Npy(NpyCells),
     Text {
         stream: Box<dyn Read + Send>,
+        encoding: FoundEncoding,
         begun: Vec<u8>,
         read: BytesRead,
         delimiter: Delimiter,
@@ -95,11 +102,12 @@ impl Input {
         if let Kind::Npy(cells) = self.kind { Some(cells) } else { None }
     }
 
-    /// Its bytes from the beginning on, its delimiter, and whether it has a header, where it is text.
-    pub fn into_text(self) -> Option<(Box<dyn Read + Send>, Delimiter, bool)> {
+    /// Its text from the beginning on, what it is written in, its delimiter, and whether it has a header, where
+    /// it is text.
+    pub fn into_text(self) -> Option<(Box<dyn Read + Send>, FoundEncoding, Delimiter, bool)> {
         match self.kind {
-            Kind::Text { stream, begun, delimiter, header, .. } => {
-                Some((Box::new(Cursor::new(begun).chain(stream)), delimiter, header))
+            Kind::Text { stream, encoding, begun, delimiter, header, .. } => {
+                Some((Box::new(Cursor::new(begun).chain(stream)), encoding, delimiter, header))
             }
             _ => None,
         }
@@ -128,7 +136,7 @@ pub fn input_bytes(path: &Path, control: &Control) -> u64 {
 
 /// Looks at an input's beginning and settles how to read it.
 pub fn open(path: &Path, options: &ReadOptions, control: &Control) -> Result<Input> {
-    open_source(&Source::from(path), options, control)
+    open_source(&Source::from(path).encoded(options.dialect.encoding), options, control)
 }
 
 /// The same for batches that a program hands over.
@@ -158,7 +166,7 @@ pub fn open_source(source: &Source, options: &ReadOptions, control: &Control) ->
         return Ok(Input { path: path.into(), plan: settle(&columns)?, kind: Kind::Parquet(parts) });
     }
     let read = BytesRead::default();
-    let mut stream = source::open(source, read.clone(), control)?;
+    let (mut stream, encoding) = source::open_text(source, read.clone(), control)?;
     let mut begun = Vec::new();
     let mut whole = false;
     // The header and a row after it, however wide the table is.
@@ -209,6 +217,7 @@ pub fn open_source(source: &Source, options: &ReadOptions, control: &Control) ->
         DialectRequest {
             delimiter: options.dialect.delimiter.or(Some(Delimiter::Blanks)),
             header: Some(false),
+            encoding: None,
         }
     } else {
         // The columns of a wide table are known by its header alone.
@@ -225,7 +234,7 @@ pub fn open_source(source: &Source, options: &ReadOptions, control: &Control) ->
     let first_file = options.columns.names.clone().filter(|names| !tns && names.len() == found.columns);
     let names = found.header.or(first_file);
     let plan = settle(&Columns { names, count: found.columns, first: found.first, tns })?;
-    let kind = Kind::Text { stream, begun, read, delimiter: found.delimiter, header, tns };
+    let kind = Kind::Text { stream, encoding, begun, read, delimiter: found.delimiter, header, tns };
     Ok(Input { path: path.into(), plan, kind })
 }
 
@@ -255,21 +264,7 @@ pub fn read_rows(
     mut each: impl FnMut(RowBatch) -> Result<()>,
 ) -> Result<()> {
     match input.kind {
-        Kind::Parquet(parts) => {
-            let mut before = 0;
-            for (part, unpacked) in parts {
-                let path = &part.path;
-                let mut reader = parquet::PartRows::open(&part, unpacked.as_ref(), &input.plan, control)?;
-                while let Some(mut batch) = reader.next_rows()? {
-                    control.check()?;
-                    batch.input_bytes = before;
-                    batch.file.clone_from(path);
-                    each(batch)?;
-                }
-                before += part.bytes;
-            }
-            Ok(())
-        }
+        Kind::Parquet(parts) => slices::read_parts(&parts, &input.plan, options, control, each),
         Kind::Npy(mut cells) => {
             while let Some(batch) = cells.next_rows(&input.plan.rules)? {
                 control.check()?;
@@ -281,7 +276,7 @@ pub fn read_rows(
             control.check()?;
             each(batch)
         }),
-        Kind::Text { stream, begun, read, delimiter, header, tns } => {
+        Kind::Text { stream, begun, read, delimiter, header, tns, .. } => {
             let name = display_name(&input.path);
             let chunks = Chunks::new(stream, name.clone(), begun, options.chunk, delimiter);
             let parser = Parser::new(&input.plan, delimiter, header, tns);

@@ -4,6 +4,7 @@ use super::arrow::Column;
 use super::number::parse_number;
 use super::text::shown;
 use crate::times::parse_time;
+use crate::transform::Transform;
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
@@ -200,6 +201,19 @@ pub struct RowRules {
     pub strict: bool,
     /// What all rows must meet, by the numbers of columns from 0.
     pub conditions: Vec<(usize, Condition)>,
+    /// What values must have: they are kept transformed.
+    pub transform: Option<Transform>,
+}
+
+impl RowRules {
+    /// What is wrong with a value of this name, where it cannot be kept.
+    #[inline]
+    pub(super) fn check(&self, value: f64, name: &str) -> Result<(), String> {
+        match self.transform.map(|transform| transform.apply(value)) {
+            Some(Err(what)) => Err(format!("{name} {what}")),
+            _ => Ok(()),
+        }
+    }
 }
 
 /// A text in quotes at the beginning, and what follows it.

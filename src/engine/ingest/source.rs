@@ -1,5 +1,6 @@
 //! Opens an input: a file, standard input or an object in a store, plain or compressed.
 
+use super::encoding::{self, Encoding, FoundEncoding};
 use crate::control::Control;
 use crate::error::{Error, IoContext, Result};
 use crate::remote;
@@ -68,12 +69,14 @@ pub fn display_name(path: &Path) -> PathBuf {
 pub struct Source {
     path: PathBuf,
     copy: Option<File>,
+    /// The encoding of its text, where it is given.
+    encoding: Option<Encoding>,
 }
 
 impl From<&Path> for Source {
     /// To be opened once.
     fn from(path: &Path) -> Self {
-        Source { path: path.into(), copy: None }
+        Source { path: path.into(), copy: None, encoding: None }
     }
 }
 
@@ -85,7 +88,12 @@ impl Source {
             true => None,
             false => Some(spool(raw(path, control)?, path, scratch)?),
         };
-        Ok(Source { path: path.into(), copy })
+        Ok(Source { path: path.into(), copy, encoding: None })
+    }
+
+    /// The same, its text in an encoding.
+    pub fn encoded(self, encoding: Option<Encoding>) -> Self {
+        Source { encoding: encoding.or(self.encoding), ..self }
     }
 
     /// What the user called it.
@@ -94,7 +102,7 @@ impl Source {
     }
 
     /// Whether it lies on disk under its name.
-    pub(super) fn is_named(&self) -> bool {
+    pub fn is_named(&self) -> bool {
         self.copy.is_none() && !is_stdin(&self.path)
     }
 
@@ -147,14 +155,22 @@ pub fn plain_name(path: &Path) -> String {
 const MAGIC_BYTES: usize = 6;
 
 /// What people try and cannot be read, by its first bytes, with the way out.
-const FOREIGN: [(&[u8], &str); 6] = [
+const FOREIGN: [(&[u8], &str); 4] = [
     (b"PK\x03\x04", "this is a zip archive or a spreadsheet: unpack it, or save it as CSV first"),
     (b"BZh", "this is compressed with bzip2: unpack it first, e.g. bzcat FILE | tenfill convert - ..."),
     (b"\xfd7zXZ\0", "this is compressed with xz: unpack it first, e.g. xzcat FILE | tenfill convert - ..."),
     (b"%PDF", "this is a PDF file, not a table: save the table as CSV first"),
-    (b"\xff\xfe", "this is UTF-16 text: save it as UTF-8 first"),
-    (b"\xfe\xff", "this is UTF-16 text: save it as UTF-8 first"),
 ];
+
+/// Opens an input as [`open`] does; text comes as UTF-8, and what it was is told.
+pub fn open_text(
+    source: &Source,
+    read: BytesRead,
+    control: &Control,
+) -> Result<(Box<dyn Read + Send>, FoundEncoding)> {
+    let input = open(source, read, control)?;
+    encoding::decoded(input, source.encoding, &display_name(&source.path), control)
+}
 
 /// Opens an input, decompressing by what its first bytes say rather than by its name.
 pub fn open(source: &Source, read: BytesRead, control: &Control) -> Result<Box<dyn Read + Send>> {

@@ -229,7 +229,10 @@ impl Parser {
     ) -> Result<Taken, String> {
         match want {
             Want::Value => match parse_number(field) {
-                Some(number) if number.is_finite() => batch.values.push(number),
+                Some(number) if number.is_finite() => {
+                    self.rules.check(number, &self.names[self.roles.len()])?;
+                    batch.values.push(number);
+                }
                 parsed if !self.rules.strict && (parsed.is_some_and(f64::is_nan) || is_missing(field)) => {
                     return Ok(Taken::Empty);
                 }
@@ -280,7 +283,7 @@ impl Parser {
                             (Some(id), _) => Cell::Integer(id),
                             (None, _) if std::str::from_utf8(field).is_err() => {
                                 return Err(format!(
-                                    "{} is {}, which is not UTF-8 text",
+                                    "{} is {}, which is not UTF-8 text: `encoding` says what it is",
                                     self.names[position],
                                     shown(field)
                                 ));

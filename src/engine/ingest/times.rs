@@ -141,7 +141,10 @@ impl ColumnTimes {
         kinds.sort_by_key(|&kind| seen[kind].first.as_ref().map(|(batch, _, line)| (*batch, *line)));
         // Of small numbers one in thirty looks like a day by chance.
         let by_chance = 4 * seen[DAY].count <= seen[SMALL].count;
-        let fits = |kind: usize| if kind == DAY && by_chance { FITS[SMALL] } else { FITS[kind] };
+        let fits = |kind: usize| match kind {
+            DAY if by_chance => FITS[SMALL],
+            _ => FITS[kind] | later(seen, kind),
+        };
         let mut units = u8::MAX;
         for kind in kinds {
             let both = units & fits(kind);
@@ -153,6 +156,20 @@ impl ColumnTimes {
         }
         Ok(best(units))
     }
+}
+
+/// Finer units that a kind can be of, because a column that begins in 1970 has numbers of all sizes: of
+/// milliseconds there are more between those that look like seconds and those that do not than look like seconds,
+/// and where units are mixed there are none between.
+fn later(seen: &[SeenInFiles; KINDS], kind: usize) -> u8 {
+    if kind <= SMALL || kind + 1 >= KINDS || seen[kind + 1].count == 0 {
+        return 0;
+    }
+    let between = (kind - SMALL).is_multiple_of(2);
+    if !between && seen[kind + 1].count < seen[kind].count {
+        return 0;
+    }
+    FITS[kind + 1] | later(seen, kind + 1)
 }
 
 fn best(units: u8) -> TimeUnit {
@@ -204,6 +221,10 @@ mod tests {
             (&[1.6e18], TimeUnit::Nanoseconds),
             (&[20210115.0, 19991231.0], TimeUnit::Day),
             (&[20210115.0, 4e7, 5e7, 6e7, 7e7], TimeUnit::Seconds),
+            // A column that begins in 1970.
+            (&[8e8, 5e9, 6e10, 9e10, 4e11, 1.6e12], TimeUnit::Milliseconds),
+            (&[5e10, 2e12, 3e13, 9e13, 1e15, 1.6e15], TimeUnit::Microseconds),
+            (&[0.0, 8e8, 1.6e9], TimeUnit::Seconds),
             (&[], TimeUnit::Date),
         ] {
             assert_eq!(unit(numbers), Ok(expected), "{numbers:?}");
@@ -220,6 +241,7 @@ mod tests {
             ),
             (&[1.6e18, 1.6e9], 2, "both epoch nanoseconds and epoch seconds"),
             (&[0.0, 1.6e15, 1.6e12], 3, "both epoch microseconds and epoch milliseconds"),
+            (&[1.6e9, 1.6e9, 1e10, 1.6e12], 4, "both epoch seconds and epoch milliseconds"),
             (&[20210115.0, 20210230.0], 2, "both days (YYYYMMDD) and epoch seconds"),
             (&[1.6e9, 1.6e9, 20210115.0], 3, "both epoch seconds and days (YYYYMMDD)"),
         ] {

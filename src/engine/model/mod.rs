@@ -30,8 +30,9 @@ pub(crate) use uncertainty::{UncertaintyAbout, read_uncertainty, write_uncertain
 use crate::error::{Error, Result};
 use crate::manifold::{Core, Point};
 use crate::rows::Rows;
-use crate::shard::{Dataset, Labels, Mode, ModeKind, read_labels};
+use crate::shard::{Dataset, Labels, Mode, ModeKind, nearest, read_labels};
 use crate::storage::{Container, ContainerWriter, Disk, RunLayout, make_dir, read_regular, write_atomic};
+use crate::transform::{Transform, Transformed};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
@@ -45,6 +46,9 @@ pub struct ModelAbout {
     /// The column of weights that it was fitted with, and that its errors are weighted by.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weights: Option<String>,
+    /// What its values are of those that it was fitted to; what it says is in their own units.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transform: Option<Transformed>,
     /// The ranks.
     pub rank: Vec<usize>,
     /// How many numbers of the core are in the file, where that is not all of them but those that are not zero.
@@ -58,7 +62,7 @@ pub struct ModelAbout {
     pub validation_mse: Option<f64>,
     /// Per mode, how many indices had no train entry: their rows mean nothing.
     unseen: Vec<usize>,
-    /// The mean of the train values: what is said of an entry about which nothing is known.
+    /// The mean of the train values, as they are kept: what is said of an entry about which nothing is known.
     #[serde(default)]
     pub mean: Option<f64>,
     /// Predictions are kept within this range, where values are ratings.
@@ -80,6 +84,16 @@ pub struct ModelAbout {
 }
 
 impl ModelAbout {
+    /// What values were transformed by.
+    pub fn transform(&self) -> Option<Transform> {
+        self.transform.map(|transform| transform.by)
+    }
+
+    /// The mean of the train values, in their own units.
+    pub fn told_mean(&self) -> Option<f64> {
+        self.transform.map(|transform| transform.mean).or(self.mean)
+    }
+
     /// Whether the model knows how sure it is.
     pub fn has_uncertainty(&self) -> bool {
         self.uncertainty.is_some()
@@ -153,7 +167,8 @@ impl Model {
         let about = ModelAbout {
             modes: manifest.modes.clone(),
             value: manifest.value.clone(),
-            weights: manifest.weights.as_ref().map(|weights| weights.column.clone()),
+            weights: manifest.weights.as_ref().and_then(|weights| weights.given().cloned()),
+            transform: manifest.transform,
             rank: fit.point.ranks().to_vec(),
             core_numbers: sparse_numbers(&fit.point.core),
             iteration: fit.iteration,
@@ -282,6 +297,29 @@ impl Model {
                 ))
             })
             .collect()
+    }
+
+    /// What stands in for a bin without train entries: the nearest that had some.
+    pub(crate) fn stand_in(&self, mode: usize, index: u32) -> Option<u32> {
+        let (about, unseen) = (&self.about.modes[mode], &self.unseen[mode]);
+        if !matches!(about.kind, ModeKind::Bins(_)) {
+            return None;
+        }
+        let at = unseen.binary_search(&index).ok()?;
+        // Of indices that follow one another, how many come before less their place is one number, which ascends.
+        let run = |place: usize| unseen[place] as usize - place;
+        let first_with = |wanted: &dyn Fn(usize) -> bool| {
+            let (mut low, mut high) = (0, unseen.len());
+            while low < high {
+                let middle = low.midpoint(high);
+                (low, high) = if wanted(middle) { (low, middle) } else { (middle + 1, high) };
+            }
+            low
+        };
+        let first = first_with(&|place| run(place) >= run(at));
+        let behind = first_with(&|place| run(place) > run(at));
+        let near = nearest(index, [unseen[first], unseen[behind - 1]], about.dim);
+        Some(near).filter(|&near| near != index)
     }
 
     /// Whether an index of a mode had train entries.

@@ -5,6 +5,7 @@ use crate::error::{Error, Result};
 use crate::manifold::orthonormalize;
 use crate::rows::Rows;
 use crate::shard::{Bins, Dataset, Labels, ModeKind};
+use crate::transform::Transform;
 use crate::units;
 
 /// A model whose rows are those of a dataset.
@@ -58,6 +59,12 @@ impl Model {
     fn origins(&self, dataset: &Dataset) -> Result<Vec<Origins>> {
         let manifest = dataset.manifest();
         let run = self.run().to_path_buf();
+        if self.about.transform() != manifest.transform() {
+            let name = |of: Option<Transform>| of.map_or("as they were", Transform::name);
+            let (own, other) = (name(self.about.transform()), name(manifest.transform()));
+            let what = format!("its values are kept {own}, and those of the dataset {other} (`transform`)");
+            return Err(Error::input(run, what));
+        }
         let names = |modes: &[crate::shard::Mode]| {
             modes.iter().map(|mode| mode.name.clone()).collect::<Vec<_>>().join(", ")
         };

@@ -88,10 +88,11 @@ impl<'m> Places<'m> {
         self.model
     }
 
-    /// A place whose index the model has no train entries of is unknown.
+    /// A place whose index the model has no train entries of is unknown; for a bin the nearest that has some
+    /// stands in.
     pub fn settle(&self, mode: usize, place: Place) -> Place {
         match place {
-            Place::Index(index) if !self.model.knows(mode, index) => Place::Unknown,
+            Place::Index(index) if !self.model.knows(mode, index) => self.model.stand_in(mode, index).into(),
             place => place,
         }
     }
@@ -179,6 +180,6 @@ impl<'m> Places<'m> {
     /// The value.
     pub fn value(&self, places: &[Place]) -> Prediction {
         let (value, known) = self.raw(places);
-        Prediction { value: self.model.about.clip(value), known }
+        Prediction { value: self.model.about.told(value), known }
     }
 }

@@ -5,7 +5,8 @@ use super::{Clip, Model, Place, Places};
 /// What a model says about one entry.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Prediction {
-    /// The value: biases plus tensor, within the model's range where it has one.
+    /// The value: biases plus tensor, within the model's range where it has one, in its own units where it was
+    /// transformed.
     pub value: f64,
     /// Whether all ids occur in train, so that the tensor has its say. Where not, the value comes
     /// from the biases of the ids that do, or from the mean of the train values.
@@ -51,9 +52,11 @@ impl super::ModelAbout {
         self.range.map(|range| Clip::new(range, self.ends))
     }
 
-    /// A value taken into the range of the model, where it has one.
-    pub fn clip(&self, value: f64) -> f64 {
-        self.clipping().map_or(value, |clip| clip.of(value))
+    /// What is said of a value: it is taken into the range of the model, where it has one, and a transform is undone.
+    /// Half of all observations are above what is said then: it is the median.
+    pub fn told(&self, value: f64) -> f64 {
+        let value = self.clipping().map_or(value, |clip| clip.of(value));
+        self.transform().map_or(value, |transform| transform.undo(value))
     }
 }
 

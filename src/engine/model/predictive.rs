@@ -3,6 +3,7 @@
 
 use super::Ends;
 use super::ends::{cumulative, density, tail};
+use crate::transform::Transform;
 use serde::{Deserialize, Serialize};
 use std::f64::consts::PI;
 
@@ -68,6 +69,8 @@ pub struct Predictive {
     /// The distance of values from each other, where they are on a grid; else 0.
     step: f64,
     tails: Tails,
+    /// What the latent value is of an observation.
+    transform: Option<Transform>,
 }
 
 impl Predictive {
@@ -83,12 +86,30 @@ impl Predictive {
             (2.0 * (ends.below - least)).min(2.0 * (most - ends.above)).max(0.0)
         });
         let range = range.filter(|_| ends.is_some());
-        Predictive { mean, variance, range, ends: ends.map(|ends| (ends.below, ends.above)), step, tails }
+        Predictive {
+            mean,
+            variance,
+            range,
+            ends: ends.map(|ends| (ends.below, ends.above)),
+            step,
+            tails,
+            transform: None,
+        }
     }
 
-    /// The standard deviation of what is observed.
+    /// The same of observations that were transformed.
+    pub fn transformed(self, transform: Option<Transform>) -> Self {
+        Predictive { transform, ..self }
+    }
+
+    /// The standard deviation of what is observed. Of transformed values, half of the interval that a standard
+    /// deviation on both sides of the latent mean makes: that of 68 % of the observations. A true one would be
+    /// that of few large values, and may not exist.
     pub fn sd(&self) -> f64 {
         let s = self.variance.sqrt();
+        if let Some(transform) = self.transform {
+            return 0.5 * (transform.undo(self.mean + s) - transform.undo(self.mean - s));
+        }
         match self.range {
             Some(range) if s > 0.0 => clamped_variance(self.mean, s, range).sqrt(),
             _ => s,

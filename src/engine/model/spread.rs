@@ -165,7 +165,8 @@ impl<'m> Spreads<'m> {
         let (mean, _) = places.raw(at);
         let variance = self.variance(places, at).of_observation;
         let about = &self.model.about;
-        Predictive::new(mean, variance, about.range, about.ends, self.uncertainty.tails)
+        let predictive = Predictive::new(mean, variance, about.range, about.ends, self.uncertainty.tails);
+        predictive.transformed(about.transform())
     }
 }
 

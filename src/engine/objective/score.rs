@@ -9,6 +9,7 @@ use crate::manifold::Point;
 use crate::model::{Biases, Clip, value_of};
 use crate::reduce::{Exchange, Travels, map_lanes};
 use crate::stream::Stream;
+use crate::transform::Transform;
 
 /// What is done with the tensor's value before it is compared.
 #[derive(Debug, Clone, Copy, Default)]
@@ -22,6 +23,8 @@ pub struct Scoring<'a> {
     /// Where given, the errors of saying this of every entry are added up in the same pass: what a model must
     /// be better than to have learned something.
     pub mean: Option<f64>,
+    /// Where given, it is undone before predictions and values are compared.
+    pub transform: Option<Transform>,
 }
 
 /// Errors over the entries of a split.
@@ -161,7 +164,12 @@ pub fn score(
     scoring: &Scoring<'_>,
 ) -> Result<Scored> {
     let sparse = point.core.places().is_some();
-    if scoring.biases.is_none() && scoring.clip.is_none() && !scoring.held.contains(&true) && !sparse {
+    if scoring.biases.is_none()
+        && scoring.clip.is_none()
+        && scoring.transform.is_none()
+        && !scoring.held.contains(&true)
+        && !sparse
+    {
         let packing = &mut PaddingBuffer::new();
         return score_tensor(stream, exchange, point, mode_order, unseen, packing, scoring.mean);
     }
@@ -189,6 +197,8 @@ pub fn score(
                     return;
                 };
                 let prediction = scoring.clip.map_or(prediction, |clip| clip.of(prediction));
+                let own = |x: f64| scoring.transform.map_or(x, |transform| transform.undo(x));
+                let (prediction, value) = (own(prediction), own(value));
                 sums.all.add_entry(prediction - value, weight);
                 if let Some(mean) = scoring.mean {
                     sums.of_mean.add_entry(mean - value, weight);

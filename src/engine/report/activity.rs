@@ -77,7 +77,7 @@ pub fn activity(model: &Model, datasets: &[Dataset], control: &Control) -> Resul
                 unscored += 1;
                 return;
             }
-            let residual = answer.value - value;
+            let residual = answer.value - dataset.manifest().told(value);
             total.add(residual);
             for (mode, deciles) in deciles.iter().enumerate() {
                 let decile = deciles.as_ref().map(|deciles| deciles[at[mode] as usize] as usize);

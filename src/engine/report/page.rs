@@ -100,8 +100,14 @@ fn tiles(facts: &Facts) -> String {
     let weighted = about.weights.as_ref().map_or(String::new(), |column| {
         format!(" · weighted by {column}, as are the errors of the log; by activity every entry counts once")
     });
+    let kept = about.transform().map_or(String::new(), |transform| {
+        format!(
+            " · values are fitted as their {0}, and the errors by iteration and time are of that",
+            transform.name()
+        )
+    });
     let line = format!(
-        "{} · {train} train, {validation} validation, {test} test entries{weighted}",
+        "{} · {train} train, {validation} validation, {test} test entries{weighted}{kept}",
         dims.join(" × ")
     );
     let mut tiles: Vec<(&str, String)> = vec![("rank", rank), ("iteration", about.iteration.to_string())];

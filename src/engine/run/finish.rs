@@ -72,19 +72,25 @@ impl Session<'_> {
         let chunks = matches!(self.config.solver.algorithm, Algorithm::Auto | Algorithm::Stochastic);
         let chunks = chunks && model.biases.is_none();
         let differs = |mse: &f64| (mse - train_mse).abs() > 1e-6 * train_mse;
-        let rough = |mse: &f64| trainer.extra.sweeping.is_some() || chunks && differs(mse);
+        let manifest = self.dataset.manifest();
+        let transform = manifest.transform();
+        let rough =
+            |mse: &f64| transform.is_some() || trainer.extra.sweeping.is_some() || chunks && differs(mse);
+        let best = trainer.state.best.as_ref().map(|best| best.validation_mse);
+        let fitted = 1.0 - best.unwrap_or(train_mse) / manifest.variance();
         if let Some(mse) = error(Split::Train).filter(rough) {
             train_mse = mse;
-            let mse = trainer.state.best.as_ref().map(|best| best.validation_mse);
+            let mse = transform.map_or(best, |_| error(Split::Validation));
             saver.write_model(&model, (best_iteration, train_mse, mse))?;
         }
         let validation_mse = if measured { error(Split::Validation) } else { so_far };
         let judges = [Split::Test, Split::Validation, Split::Train].into_iter().filter_map(of);
-        let manifest = self.dataset.manifest();
         let share = match measured {
             true => judges.filter_map(SplitErrors::r2).next(),
             false => Some(r2(so_far.unwrap_or(train_mse), manifest.variance())),
         };
+        // Of transformed values a median may explain little of squares, and yet be learned.
+        let learned = share.is_some_and(|share| share > LEARNED) || transform.is_some() && fitted > LEARNED;
         let stage = trainer.extra.best.as_ref().map_or(&trainer.extra.plan.stage, |best| &best.0);
         Ok(Outcome {
             last: trainer.state.last,
@@ -98,9 +104,9 @@ impl Session<'_> {
             held: (0..model.held.len()).filter(|&mode| model.held[mode]).collect(),
             penalty: stage.lambda,
             tried: trainer.extra.plan.tried.clone(),
-            learned: share.is_some_and(|share| share > LEARNED),
+            learned,
             errors,
-            weights: manifest.weights.as_ref().map(|weights| weights.column.clone()),
+            weights: manifest.weights.as_ref().and_then(|weights| weights.given().cloned()),
             progress: self.progress(trainer.objective()),
         })
     }
@@ -114,7 +120,8 @@ impl Session<'_> {
         let dataset = moved.as_ref().unwrap_or(self.dataset);
         let manifest = dataset.manifest();
         let clip = self.config.recipe.range.map(|range| Clip::new(range, model.ends));
-        let mean = manifest.mean();
+        // Errors are told in the values' own units.
+        let (mean, transform) = (manifest.told_mean(), manifest.transform());
         let mut errors = Vec::new();
         let dims: Vec<usize> = manifest.level_dims().iter().map(|&dim| dim as usize).collect();
         for split in Split::ALL {
@@ -125,8 +132,8 @@ impl Session<'_> {
                 let exchange = Exchange::new(&stream, &dims)?;
                 let (order, unseen) = (&manifest.mode_order, trainer.objective().data.unseen());
                 // Of the train values the manifest has sums of squares, which do not tell it beside a large mean.
-                let scoring =
-                    Scoring { biases: model.biases.as_ref(), clip, held: &model.held, mean: Some(mean) };
+                let (biases, held) = (model.biases.as_ref(), &model.held);
+                let scoring = Scoring { biases, clip, held, mean: Some(mean), transform };
                 let scored = score(&stream, &exchange, &model.point, order, unseen, &scoring)?;
                 let mean_mse = varies(scored.of_mean.mse(), mean);
                 let weight = scored.all.weight / stream.weight_scale();

@@ -55,6 +55,13 @@ impl BlockBuilder {
         self.values.push(value);
     }
 
+    /// Leaves out weights that are all 1.
+    pub(super) fn forget_ones(&mut self) {
+        if self.weights.iter().all(|&weight| weight == 1.0) {
+            self.weights.clear();
+        }
+    }
+
     /// Adds an entry with a weight: all entries of a block have one, or none has.
     pub fn push_weighted(&mut self, indices: &[u32], value: f64, weight: f64) {
         self.push(indices, value);

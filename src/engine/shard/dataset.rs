@@ -106,7 +106,10 @@ impl Dataset {
         let open = |record: &ShardRecord| {
             let Some(path) = self.place(record) else { return Ok(None) };
             let shard = Shard::open(&path, &dims)?;
-            let other_kind = shard.weighted() != self.manifest.weights.is_some();
+            let other_kind = match &self.manifest.weights {
+                Some(weights) => !shard.weighted() && !weights.counts,
+                None => shard.weighted(),
+            };
             if shard.table_crc() != record.table_crc32c || shard.entries() != record.entries || other_kind {
                 return Err(Error::corrupt(&path, 0, "this is not the shard that the manifest names"));
             }

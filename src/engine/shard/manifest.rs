@@ -6,6 +6,7 @@ use super::weights::Weights;
 use crate::error::{Error, IoContext, Result};
 use crate::storage::{Disk, check_folders, read_regular, write_atomic};
 use crate::times::TimeUnit;
+use crate::transform::{Transform, Transformed};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
@@ -170,6 +171,34 @@ pub struct Mode {
     pub kind: ModeKind,
     /// How they are used.
     pub statistics: ModeStatistics,
+    /// The first and the last of bins in a row that have no train entries, where some of a mode have only others:
+    /// the nearest that has some stands in for them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gaps: Vec<[u32; 2]>,
+}
+
+impl Mode {
+    /// For each index the one that stands in for it: itself, or of bins without train entries the nearest with
+    /// some. None where all stand for themselves.
+    pub fn stand_ins(&self) -> Option<Vec<u32>> {
+        if self.gaps.is_empty() {
+            return None;
+        }
+        let mut all: Vec<u32> = (0..self.dim).collect();
+        for &gap in &self.gaps {
+            (gap[0]..=gap[1]).for_each(|index| all[index as usize] = nearest(index, gap, self.dim));
+        }
+        Some(all)
+    }
+}
+
+/// The index beside a gap that is nearest to one within, of two the earlier; itself where there is nothing else.
+pub fn nearest(index: u32, [first, last]: [u32; 2], dim: u32) -> u32 {
+    let (before, after) = (first.checked_sub(1), Some(last + 1).filter(|&after| after < dim));
+    match (before, after) {
+        (Some(before), Some(after)) if after - index < index - before => after,
+        (before, after) => before.or(after).unwrap_or(index),
+    }
 }
 
 /// Minimum, maximum, mean and the like of the train values.
@@ -185,6 +214,12 @@ pub struct ValueStatistics {
     pub sum_of_squares: f64,
     /// The number of distinct values, up to 256; null where there are more.
     pub distinct: Option<u32>,
+    /// The sum of squared deviations from the mean, each with its weight: where sums of squares do not tell it,
+    /// because the mean is large beside it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deviations: Option<f64>,
+    #[serde(skip)]
+    running: Running,
     #[serde(skip)]
     seen: Vec<u64>,
     #[serde(skip)]
@@ -199,15 +234,46 @@ impl Default for ValueStatistics {
             sum: 0.0,
             sum_of_squares: 0.0,
             distinct: Some(0),
+            deviations: None,
+            running: Running::default(),
             seen: Vec::new(),
             recent: Recent::default(),
         }
     }
 }
 
+/// A mean and the squared deviations from it, value by value (Welford).
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+struct Running {
+    weight: f64,
+    mean: f64,
+    deviations: f64,
+}
+
+impl Running {
+    fn add(&mut self, value: f64, weight: f64) {
+        self.weight += weight;
+        let before = value - self.mean;
+        self.mean += before * (weight / self.weight);
+        self.deviations += weight * before * (value - self.mean);
+    }
+}
+
 impl ValueStatistics {
-    /// Takes one more value.
-    pub fn add(&mut self, value: f64) {
+    /// The statistics of all values that were taken: deviations are told where they do not follow from the sums.
+    pub fn settled(mut self) -> Self {
+        let Running { weight, mean, deviations } = self.running;
+        // Of sums of squares the last digits are rounding: of their difference nothing is left below that.
+        let rounding = 1e-10 * weight * mean * mean;
+        self.deviations =
+            (self.min < self.max && deviations < rounding && deviations.is_finite()).then_some(deviations);
+        self.running = Running::default();
+        self
+    }
+
+    /// Takes one more value, which counts so much.
+    pub fn add(&mut self, value: f64, weight: f64) {
+        self.running.add(value, weight);
         self.min = self.min.min(value);
         self.max = self.max.max(value);
         self.sum += value;
@@ -302,6 +368,9 @@ pub struct Manifest {
     pub split_rule: String,
     /// The train values; in a dataset with weights, those that have some.
     pub values: ValueStatistics,
+    /// What the values are kept as, where that is not what they were.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transform: Option<Transformed>,
     /// How many of the entries are cells that had none, drawn as zeros; none where all were observed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub absent: Option<u64>,
@@ -341,6 +410,22 @@ impl Manifest {
     /// Whether an entry of this value was observed: where cells were drawn, zeros count as drawn.
     pub fn is_observed(&self, value: f64) -> bool {
         self.absent.is_none() || value != 0.0
+    }
+
+    /// How values are kept, where that is not what they were.
+    pub fn transform(&self) -> Option<Transform> {
+        self.transform.map(|transform| transform.by)
+    }
+
+    /// A value that is kept, in its own units.
+    #[inline]
+    pub fn told(&self, kept: f64) -> f64 {
+        self.transform().map_or(kept, |transform| transform.undo(kept))
+    }
+
+    /// The mean of the train values in their own units.
+    pub fn told_mean(&self) -> f64 {
+        self.transform.map_or_else(|| self.mean(), |transform| transform.mean)
     }
 
     /// The entries of a split.
@@ -459,6 +544,9 @@ impl Manifest {
             let ModeStatistics { in_train, only_held_out } = mode.statistics;
             if in_train.checked_add(only_held_out).is_none_or(|seen| seen > u64::from(mode.dim)) {
                 return Err(format!("more indices of {} have entries than there are", mode.name));
+            }
+            if mode.gaps.iter().any(|&[first, last]| first > last || last >= mode.dim) {
+                return Err(format!("the bins of {} without train entries are none", mode.name));
             }
             if let ModeKind::Integers { labels } | ModeKind::Text { labels } = &mode.kind
                 && (!labels.file.starts_with("modes/") || labels.file.contains(".."))

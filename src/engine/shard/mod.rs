@@ -10,7 +10,9 @@
 //! # The bytes of a shard, format versions 1 and 2
 //!
 //! Version 2 is version 1 with a weight for every entry. A dataset without weights is written as
-//! version 1, to the same bytes as ever; a program that knows version 1 only refuses the other.
+//! version 1, to the same bytes as ever; a program that knows version 1 only refuses the other. Where weights are
+//! counts of rows that were joined, shards are of version 1 up to the first entry that was, and of version 2 from there
+//! on; a block without such an entry has no weights.
 //!
 //! Little-endian. A shard holds a contiguous range of slices (indices of the first mode of the
 //! mode order); one huge slice may span several shards. It is written front to back and never
@@ -58,7 +60,7 @@
 //!    8  1  order D
 //!    9  1  first flat level, 1 to D - 1
 //!   10  1  kind of values: 1 codes, 2 f32, 3 f64
-//!   11  1  kind of weights, as that of values; 0 in version 1
+//!   11  1  kind of weights, as that of values; 0 in version 1, and where all are 1
 //!   12  4  number of distinct values (codes), else 0
 //!   16  4  offset of the table of distinct values, f64 (codes), else 0
 //!   20  4  offset of the values: u8 codes, f32 or f64
@@ -98,13 +100,13 @@ pub(crate) use labels::BATCH as LABELS_PER_BATCH;
 pub use labels::{Labels, read_labels, write_label_parts, write_labels};
 pub use manifest::{
     Bins, LabelsFile, Manifest, Mode, ModeKind, ModeStatistics, Part, ShardRecord, Split, SplitBy,
-    SplitRecord, ValueStatistics,
+    SplitRecord, ValueStatistics, nearest,
 };
 pub use ownership::{DatasetKind, PartsKind};
 pub use reader::{BlockRow, Shard};
 pub use verify::{Problem, Verification, verify};
 pub use weights::{WeightSums, Weights};
-pub use writer::{DatasetWriter, ShardWriter, Written};
+pub use writer::{DatasetWriter, ShardWriter, Weighing, Written};
 
 /// The newest version of the shard format and of the manifest that this program knows: that of
 /// datasets with weights.

@@ -240,7 +240,7 @@ impl Shard {
             .map_err(|(at, what)| Error::corrupt(&self.path, row.offset + at, what))?;
         let slices = view.ids()[0];
         if view.entries() != row.entries as usize
-            || view.weights().is_some() != self.weighted
+            || view.weights().is_some() && !self.weighted
             || slices.get(0) != row.first
             || slices.get(slices.len() - 1) != row.last
         {

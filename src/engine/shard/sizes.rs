@@ -1,7 +1,7 @@
 //! How large the values and weights of a dataset are: what errors are small beside, and what numbers are
 //! multiplied by where they would not fit.
 
-use super::manifest::Manifest;
+use super::manifest::{Manifest, Split};
 use crate::units::towards_one;
 
 /// Values and weights from a millionth to a million are computed with as they are.
@@ -18,7 +18,11 @@ impl Manifest {
 
     /// The variance of the train values about their mean, weighted likewise; never 0.
     pub fn variance(&self) -> f64 {
-        (self.mean_square() - self.mean().powi(2)).max(f64::MIN_POSITIVE)
+        let variance = match self.values.deviations {
+            Some(deviations) => deviations / self.weight(Split::Train),
+            None => self.mean_square() - self.mean().powi(2),
+        };
+        variance.max(f64::MIN_POSITIVE)
     }
 
     /// What an error is small beside: the variance of the train values; where they are all equal, their
@@ -28,7 +32,9 @@ impl Manifest {
             0.0 => 1.0,
             square => square,
         };
-        if self.values.min == self.values.max { square } else { self.variance().max(square * 2f64.powi(-50)) }
+        // Deviations that were summed as such are told down to the rounding of a value.
+        let digits = if self.values.deviations.is_some() { 2f64.powi(-100) } else { 2f64.powi(-50) };
+        if self.values.min == self.values.max { square } else { self.variance().max(square * digits) }
     }
 
     /// The mean square of the train values, weighted likewise.

@@ -47,7 +47,7 @@ fn dataset(directory: &Path, entries: &[Entry]) -> PathBuf {
     let mut values = ValueStatistics::default();
     for (indices, value) in entries {
         writer.push(indices, *value, None).unwrap();
-        values.add(*value);
+        values.add(*value, 1.0);
     }
     let shard = writer.finish("train/00000.shard".into()).unwrap();
     let names: Vec<String> = (0..DIMS[0]).map(|n| format!("id {n:05}")).collect();
@@ -58,6 +58,7 @@ fn dataset(directory: &Path, entries: &[Entry]) -> PathBuf {
         dim,
         kind,
         statistics: ModeStatistics::default(),
+        gaps: Vec::new(),
     };
     let distinct = |levels: usize| {
         let mut all: Vec<&[u32]> = entries.iter().map(|(indices, _)| &indices[..levels]).collect();
@@ -84,6 +85,7 @@ fn dataset(directory: &Path, entries: &[Entry]) -> PathBuf {
         duplicates: 0,
         duplicates_rule: "mean".into(),
         absent: None,
+        transform: None,
         split_rule: "none".into(),
         values,
         weights: None,

@@ -130,9 +130,11 @@ pub fn verify(directory: &Path, control: &Control) -> Result<Verification> {
                 format!("the manifest counts other slices or fibres in {} than there are", split.name());
             found.note(Error::corrupt(&manifest_path, 0, what), &manifest_path)?;
         }
-        let (seen, said) = (&walk.values, &manifest.values);
+        let (seen, said) = (walk.values.settled(), &manifest.values);
+        let told = said.deviations.is_none() || seen.deviations == said.deviations;
         let same = (seen.min, seen.max, seen.sum, seen.sum_of_squares, seen.distinct)
             == (said.min, said.max, said.sum, said.sum_of_squares, said.distinct);
+        let same = same && told;
         let weights = manifest.weights.as_ref().map(|weights| weights.split(split));
         if whole && weights.is_some_and(|said| *said != walk.weights) {
             let what =
@@ -180,7 +182,6 @@ impl Walk {
             let mut sorted = true;
             let mut finite = true;
             let view = shard.view(number, bytes)?;
-            let weighted = view.weights().is_some();
             view.for_each_weighted(|indices, value, weight| {
                 let begun = !self.previous.is_empty();
                 let same = self.previous.iter().zip(indices).take_while(|(a, b)| a == b).count();
@@ -188,11 +189,9 @@ impl Walk {
                 finite &= value.is_finite();
                 self.slices += u64::from(!begun || same == 0);
                 self.fibres += u64::from(!begun || same + 1 < indices.len());
-                if weighted {
-                    self.weights.add(value, weight);
-                }
+                self.weights.add(value, weight);
                 if weight > 0.0 {
-                    self.values.add(value);
+                    self.values.add(value, weight);
                 }
                 self.previous.clear();
                 self.previous.extend_from_slice(indices);

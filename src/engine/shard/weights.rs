@@ -43,6 +43,9 @@ impl WeightSums {
 pub struct Weights {
     /// The column that they come from.
     pub column: String,
+    /// Whether there is no such column: an entry counts as many as the rows that were joined to it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub counts: bool,
     /// What those of the train entries add up to.
     pub train: WeightSums,
     /// Those of the validation entries.
@@ -52,6 +55,14 @@ pub struct Weights {
 }
 
 impl Weights {
+    /// What counts of rows are called where a column of weights has its name.
+    pub const ROWS: &'static str = "rows";
+
+    /// The column of the user's that they come from.
+    pub fn given(&self) -> Option<&String> {
+        (!self.counts).then_some(&self.column)
+    }
+
     /// The sums of a split.
     pub fn split(&self, split: Split) -> &WeightSums {
         match split {

@@ -15,6 +15,8 @@ pub struct ShardWriter<'d> {
     file: AtomicFile<'d>,
     order: usize,
     weighted: bool,
+    /// Whether a block in which all weights are 1 has none.
+    counts: bool,
     block: BlockBuilder,
     block_entries: usize,
     bytes: Vec<u8>,
@@ -54,6 +56,7 @@ impl<'d> ShardWriter<'d> {
             file,
             order,
             weighted,
+            counts: false,
             block: BlockBuilder::new(order),
             block_entries: block_entries.clamp(1, MAX_BLOCK_ENTRIES),
             bytes: Vec::new(),
@@ -89,6 +92,9 @@ impl<'d> ShardWriter<'d> {
     fn end_block(&mut self) -> Result<()> {
         let (first, last) = self.block.span();
         let entries = self.block.len() as u32;
+        if self.counts {
+            self.block.forget_ones();
+        }
         self.bytes.clear();
         self.block.encode(&mut self.bytes);
         self.table.extend_from_slice(&self.file.written().to_le_bytes());
@@ -161,14 +167,24 @@ struct SplitWriter<'d> {
     values: ValueStatistics,
     /// The largest of all values, those without weight included.
     largest: f64,
-    /// In a dataset with weights.
+    /// In a dataset that has weights, or may.
     weights: Option<WeightSums>,
+    /// Whether weights are counts of rows: until one is not 1, entries are written without.
+    counts: bool,
+    met: bool,
     previous: [u32; MAX_ORDER],
     seen: Vec<Vec<u64>>,
 }
 
 impl SplitWriter<'_> {
     fn push(&mut self, indices: &[u32], value: f64, weight: Option<f64>) -> Result<()> {
+        let weight = if self.counts { Some(weight.unwrap_or(1.0)) } else { weight };
+        if self.counts && !self.met && weight != Some(1.0) {
+            // What is written so far is as it would be without.
+            self.end_shard()?;
+            self.met = true;
+        }
+        let kept = weight.filter(|_| !self.counts || self.met);
         let previous = &self.previous[..indices.len()];
         let begun = self.record.entries > 0;
         let same = if begun { previous.iter().zip(indices).take_while(|(a, b)| a == b).count() } else { 0 };
@@ -186,11 +202,11 @@ impl SplitWriter<'_> {
         }
         if self.shard.is_none() {
             let path = self.directory.join(self.split.name()).join(shard_name(self.record.shards.len()));
-            self.shard =
-                Some(ShardWriter::create(self.disk, &path, &self.dims, self.cut.block, weight.is_some())?);
+            let shard = ShardWriter::create(self.disk, &path, &self.dims, self.cut.block, kept.is_some())?;
+            self.shard = Some(ShardWriter { counts: self.counts, ..shard });
         }
         if let Some(shard) = &mut self.shard {
-            shard.push(indices, value, weight)?;
+            shard.push(indices, value, kept)?;
         }
         self.previous[..indices.len()].copy_from_slice(indices);
         self.record.entries += 1;
@@ -205,7 +221,7 @@ impl SplitWriter<'_> {
         for (seen, &index) in self.seen.iter_mut().zip(indices) {
             seen[index as usize / 64] |= 1 << (index % 64);
         }
-        self.values.add(value);
+        self.values.add(value, weight.unwrap_or(1.0));
         Ok(())
     }
 
@@ -220,6 +236,17 @@ impl SplitWriter<'_> {
 
 fn shard_name(number: usize) -> String {
     format!("{number:05}.shard")
+}
+
+/// What entries weigh.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Weighing {
+    /// All the same.
+    Alike,
+    /// What a column says.
+    Column,
+    /// As many rows as were joined: weights are written only where one is not 1.
+    Counts,
 }
 
 /// Writes the shards of all splits; the manifest is the caller's, from what this returns.
@@ -239,17 +266,19 @@ pub struct Written {
     pub weights: Option<Vec<WeightSums>>,
     /// Per level: how many indices have train entries, and how many only others.
     pub seen: Vec<(u64, u64)>,
+    /// Per level, a bit for every index that has train entries.
+    pub in_train: Vec<Vec<u64>>,
 }
 
 impl<'d> DatasetWriter<'d> {
     /// Begins the shards in `directory`; `expected` entries in all, `dims` in level order.
-    /// With `weighted` every entry has a weight.
+    /// What entries weigh is said by `weighing`.
     pub fn create(
         disk: &'d dyn Disk,
         directory: &Path,
         dims: &[u32],
         expected: u64,
-        weighted: bool,
+        weighing: Weighing,
     ) -> Result<Self> {
         let splits = Split::ALL.map(|split| SplitWriter {
             disk,
@@ -261,7 +290,9 @@ impl<'d> DatasetWriter<'d> {
             record: SplitRecord::default(),
             values: ValueStatistics::default(),
             largest: 0.0,
-            weights: weighted.then(WeightSums::default),
+            weights: (weighing != Weighing::Alike).then(WeightSums::default),
+            counts: weighing == Weighing::Counts,
+            met: false,
             previous: [0; MAX_ORDER],
             seen: dims.iter().map(|&dim| vec![0; (dim as usize).div_ceil(64)]).collect(),
         });
@@ -277,6 +308,11 @@ impl<'d> DatasetWriter<'d> {
         let seen: u64 = dims.iter().map(|&dim| u64::from(dim) + 64).sum();
         let block = MAX_BLOCK_ENTRIES * (dims.len() * 4 + 8 + 8 * usize::from(weighted)) * 2 + (1 << 18);
         Self::memory_per_index(seen) + 3 * block as u64
+    }
+
+    /// Further bytes where rows, of which there are so many, may turn out to be joined: of a block of each split.
+    pub fn counting(expected: u64) -> u64 {
+        3 * 9 * Cut::of(expected).block as u64
     }
 
     /// The part of them that grows with the dimensions: a bit for each index and split.
@@ -308,16 +344,20 @@ impl<'d> DatasetWriter<'d> {
                 .collect();
             (ones(train), ones(&others))
         });
-        let seen = seen.collect();
-        let values = self.splits[0].values.clone();
+        let seen: Vec<(u64, u64)> = seen.collect();
+        let values = self.splits[0].values.clone().settled();
+        let counts = self.splits[0].counts;
+        let weighted = !counts || self.splits.iter().any(|split| split.met);
+        let in_train = std::mem::take(&mut self.splits[0].seen);
         let largest = self.splits.iter().map(|split| split.largest).fold(0.0, f64::max);
-        let weights = self.splits.iter().map(|split| split.weights).collect();
+        let weights = self.splits.iter().map(|split| split.weights.filter(|_| weighted)).collect();
         Ok(Written {
             largest,
             weights,
             splits: self.splits.into_iter().map(|split| split.record).collect(),
             values,
             seen,
+            in_train,
         })
     }
 }

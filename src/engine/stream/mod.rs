@@ -16,7 +16,7 @@ mod ahead;
 
 use crate::control::Control;
 use crate::error::{Error, Result};
-use crate::kernel::{BlockView, Values};
+use crate::kernel::{BlockView, Ids, Values};
 use crate::shard::{BlockRow, Dataset, Manifest, Shard, Split};
 use crate::team::{Combine, Team};
 use std::cell::Cell;
@@ -101,6 +101,8 @@ pub struct Stream {
     entries: u64,
     /// What weights are multiplied by: only their ratios mean anything, and sums of huge ones overflow.
     weight_scale: f64,
+    /// Per level, what stands in for bins without train entries, where this is no train split.
+    stand_ins: Arc<Vec<Option<Vec<u32>>>>,
     bytes_read: Arc<AtomicU64>,
     control: Control,
 }
@@ -121,7 +123,16 @@ impl Stream {
             .enumerate()
             .flat_map(|(shard, table)| (0..table.len()).map(move |number| (shard, number)))
             .collect();
-        let lanes = divide(&tables, &blocks, share.lanes.max(1));
+        let mut lanes = divide(&tables, &blocks, share.lanes.max(1));
+        let manifest = dataset.manifest();
+        let stand_in = |&mode: &usize| manifest.modes[mode].stand_ins().filter(|_| split != Split::Train);
+        let stand_ins: Vec<Option<Vec<u32>>> = manifest.mode_order.iter().map(stand_in).collect();
+        if let Some(Some(near)) = stand_ins.first() {
+            // They ascend as the slices do.
+            for lane in &mut lanes {
+                lane.slices = near[lane.slices.start as usize]..near[lane.slices.end as usize - 1] + 1;
+            }
+        }
         let own = team.lanes_of(team.process(), lanes.len());
         let needed = |shard: usize| {
             let own = &lanes[own.clone()];
@@ -144,8 +155,10 @@ impl Stream {
         let readers = shards.iter().map(reader).collect();
         let checked = blocks.iter().map(|_| AtomicBool::new(false)).collect();
         let entries = dataset.manifest().split(split).entries;
+        let any = stand_ins.iter().any(Option::is_some);
         Ok(Stream {
             share,
+            stand_ins: Arc::new(if any { stand_ins } else { Vec::new() }),
             shards: shards.into(),
             tables: tables.into(),
             readers,
@@ -213,6 +226,7 @@ impl Stream {
             shards: Arc::clone(&self.shards),
             tables: Arc::clone(&self.tables),
             readers: Arc::clone(&self.readers),
+            stand_ins: Arc::clone(&self.stand_ins),
             access: self.access,
             checked: blocks.iter().map(|_| AtomicBool::new(false)).collect(),
             blocks,
@@ -294,14 +308,16 @@ impl Stream {
         mut each: impl FnMut(&BlockView<'_>) -> Result<()>,
     ) -> Result<()> {
         let mut weights = Vec::new();
-        let mut each = |block: &BlockView<'_>| match block.weights() {
-            Some(own) if self.weight_scale != 1.0 => {
+        let mut each = |block: &BlockView<'_>| match self.weight_scale != 1.0 {
+            // Of weights that are counts, a block may have none: all are 1.
+            true => {
                 weights.clear();
-                weights.extend((0..block.entries()).map(|entry| self.weight_scale * own.get(entry)));
+                weights.extend((0..block.entries()).map(|entry| self.weight_scale * block.weight(entry)));
                 each(&block.with_weights(Values::F64(&weights)))
             }
-            _ => each(block),
+            false => each(block),
         };
+        let mut each = |block: &BlockView<'_>| stood_in(block, &self.stand_ins, &mut each);
         let mut visit = |position: usize, bytes: &[u8]| -> Result<()> {
             self.check()?;
             let (shard, number) = self.blocks[position];
@@ -338,6 +354,26 @@ impl Stream {
         BUFFER.set(buffer);
         done
     }
+}
+
+/// Hands on a block with the nearest bins of train in the place of those that train lacks.
+fn stood_in(
+    block: &BlockView<'_>,
+    stand_ins: &[Option<Vec<u32>>],
+    each: &mut impl FnMut(&BlockView<'_>) -> Result<()>,
+) -> Result<()> {
+    if stand_ins.is_empty() {
+        return each(block);
+    }
+    let own = |(ids, stand_in): (&Ids<'_>, &Option<Vec<u32>>)| -> Option<Vec<u32>> {
+        let stand_in = stand_in.as_ref()?;
+        Some((0..ids.len()).map(|node| stand_in[ids.get(node) as usize]).collect())
+    };
+    let near: Vec<Option<Vec<u32>>> = block.ids().iter().zip(stand_ins).map(own).collect();
+    let ids = block.ids().iter().zip(&near).map(|(ids, near)| near.as_deref().map_or(*ids, Ids::U32));
+    let ids: Vec<Ids<'_>> = ids.collect();
+    let block = BlockView::new(&ids, block.ends(), block.values(), block.weights());
+    each(&block.map_err(|flaw| Error::request(format!("a block has lost its order ({flaw:?})")))?)
 }
 
 thread_local! {
@@ -434,6 +470,7 @@ mod tests {
             shards: Arc::new([None, None]),
             tables: tables.into(),
             readers: Arc::new([None, None]),
+            stand_ins: Arc::default(),
             access: Access::Cached,
             checked: Vec::new(),
             own: team.lanes_of(team.process(), lanes.len()),

@@ -6,6 +6,7 @@ use crate::error::{Error, Result};
 use crate::shard::{Dataset, Labels, Mode, ModeKind, Shard, Split};
 use crate::storage::{Disk, Output};
 use crate::times::format_time;
+use crate::transform::Transform;
 use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use std::sync::Arc;
@@ -15,6 +16,7 @@ pub struct EntryBatches {
     modes: Vec<(Mode, Option<Labels>)>,
     mode_order: Vec<usize>,
     weighted: bool,
+    transform: Option<Transform>,
     /// Whether a column says which split an entry belongs to.
     tagged: bool,
     shards: Vec<(Split, Shard)>,
@@ -50,7 +52,12 @@ impl EntryBatches {
             .collect();
         fields.push(Field::new(&manifest.value, DataType::Float64, false));
         let weights = manifest.weights.as_ref();
-        fields.extend(weights.map(|weights| Field::new(&weights.column, DataType::Float64, false)));
+        if let Some(weights) = weights {
+            // Counts of rows have no name of their own.
+            let taken = |name: &str| fields.iter().any(|field| field.name() == name);
+            let name = if weights.counts && taken(&weights.column) { "rows_joined" } else { &weights.column };
+            fields.push(Field::new(name, DataType::Float64, false));
+        }
         if tagged {
             let taken = |name: &str| fields.iter().any(|field| field.name() == name);
             let name = if taken("split") { "split_of_entry" } else { "split" };
@@ -64,6 +71,7 @@ impl EntryBatches {
             modes,
             mode_order: manifest.mode_order.clone(),
             weighted: weights.is_some(),
+            transform: manifest.transform(),
             tagged,
             shards,
             next: (0, 0),
@@ -93,7 +101,7 @@ impl EntryBatches {
             for (&mode, &index) in self.mode_order.iter().zip(levels) {
                 indices[mode].push(index);
             }
-            values.push(value);
+            values.push(self.transform.map_or(value, |transform| transform.restore(value)));
             weights.push(weight);
         });
         let ids = self.modes.iter().zip(&indices);

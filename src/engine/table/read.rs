@@ -22,7 +22,7 @@ const BATCH_ROWS: usize = 8192;
 const BATCH_BYTES: usize = 4 << 20;
 /// A row longer than this is an unclosed quote, or no text.
 const LONGEST_ROW: usize = 1 << 20;
-/// What is looked at to find how a file is written.
+/// What is looked at, at a time, to find how a file is written.
 const BEGINNING: usize = 1 << 16;
 
 /// Some rows.
@@ -72,20 +72,35 @@ impl Table {
     /// Opens a table. A first line that holds any of `names` is a header, whatever else it looks
     /// like; an empty file is a table of the columns `names` without rows.
     pub fn open(path: &Path, names: &[String], request: DialectRequest, control: &Control) -> Result<Self> {
+        Self::open_source(&source::Source::from(path).encoded(request.encoding), names, request, control)
+    }
+
+    /// The same for an input that is opened again later.
+    pub fn open_source(
+        from: &source::Source,
+        names: &[String],
+        request: DialectRequest,
+        control: &Control,
+    ) -> Result<Self> {
+        let path = from.path();
         let name = display_name(path);
         let read = BytesRead::default();
-        if let Some(parts) = parts::find(path, control)? {
+        let parts = if from.is_named() { parts::find(path, control)? } else { None };
+        if let Some(parts) = parts {
             let reader = Parts::open(parts, None, BATCH_ROWS, control)?;
             let schema = reader.schema();
             let source = Source::Parquet { reader: Box::new(reader), row: 0 };
             return Ok(Table { path: name, schema, header: true, read, source });
         }
-        let mut stream = source::open(&path.into(), read.clone(), control)?;
+        let (mut stream, _) = source::open_text(from, read.clone(), control)?;
         let mut begun = Vec::new();
-        (&mut stream)
-            .take(BEGINNING as u64)
-            .read_to_end(&mut begun)
-            .map_err(|error| source::read_error(path, error))?;
+        let mut whole = false;
+        // The header and a row after it, however wide the table is.
+        while !whole && memchr::memchr_iter(b'\n', &begun).nth(1).is_none() && begun.len() <= 2 * LONGEST_ROW
+        {
+            let read = (&mut stream).take(BEGINNING as u64).read_to_end(&mut begun);
+            whole = read.map_err(|error| source::read_error(path, error))? < BEGINNING;
+        }
         if begun.starts_with(parquet::MAGIC) {
             let file = source::spool(Cursor::new(begun).chain(stream), path, &std::env::temp_dir())?;
             let reader = Parts::open(vec![name.clone().into()], Some(file), BATCH_ROWS, control)?;
@@ -103,7 +118,7 @@ impl Table {
             let schema = text_schema(names.iter().cloned());
             return Ok(Table { path: name, schema, header: true, read, source: Source::Empty });
         }
-        let (delimiter, first) = look(&begun, request);
+        let (delimiter, first) = look(&begun, whole, request);
         let header = request.header.unwrap_or_else(|| {
             let number = |field: &String| crate::ingest::number::parse_number(field.as_bytes()).is_some();
             let named = |field: &String| names.contains(field) && !is_column_number(field, first.len());
@@ -144,6 +159,11 @@ impl Table {
     /// The names of the columns; `column1`, ... where the file has none.
     pub fn names(&self) -> Vec<String> {
         self.schema.fields().iter().map(|field| field.name().clone()).collect()
+    }
+
+    /// Whether it is text, which has no types.
+    pub fn is_text(&self) -> bool {
+        !matches!(self.source, Source::Parquet { .. })
     }
 
     /// Whether the file gives names to its columns.
@@ -231,9 +251,9 @@ impl Table {
 }
 
 /// The delimiter and the fields of the first line; one column where nothing separates fields.
-fn look(begun: &[u8], request: DialectRequest) -> (Delimiter, Vec<String>) {
+fn look(begun: &[u8], whole: bool, request: DialectRequest) -> (Delimiter, Vec<String>) {
     let mut lines: Vec<&[u8]> = begun.split(|&byte| byte == b'\n').collect();
-    if begun.len() == BEGINNING && lines.len() > 1 {
+    if !whole && lines.len() > 1 {
         lines.pop(); // the last line is cut
     }
     lines.iter_mut().for_each(|line| *line = line.strip_suffix(b"\r").unwrap_or(line));
@@ -271,7 +291,8 @@ impl Rows {
             return Err(format!("{} fields where {} were expected", fields.len(), self.columns.len()));
         }
         for (column, field) in self.columns.iter_mut().zip(fields) {
-            let text = std::str::from_utf8(field).map_err(|_| "the row is not UTF-8 text".to_string())?;
+            let text = std::str::from_utf8(field)
+                .map_err(|_| "the row is not UTF-8 text: `encoding` says what it is".to_string())?;
             column.append_value(text);
             self.bytes += field.len();
         }

@@ -106,6 +106,7 @@ fn sample(place: &Path) -> PathBuf {
         seed: 1,
         duplicates: Duplicates::Mean,
         absent: 0.0,
+        transform: None,
         memory: 64 << 20,
         temp_dir: Some(place.into()),
         skip_bad: 0,
@@ -341,6 +342,7 @@ fn read_options(place: &Path) -> ReadOptions {
         threads: 1,
         chunk: 32 << 10,
         scratch: place.into(),
+        budget: None,
     }
 }
 

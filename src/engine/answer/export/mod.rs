@@ -322,6 +322,7 @@ fn about(model: &Model, modes: Vec<Value>, core: &str, format: ExportFormat) -> 
         "rank": model.point.ranks(),
         "offset": biases.map_or(0.0, |biases| biases.mean),
         "mean": model.about.mean,
+        "transform": model.about.transform().map(crate::transform::Transform::name),
         "range": model.about.range.map(|(least, most)| [least, most]),
         "ends": model.about.ends,
         "modes": modes,
