@@ -58,9 +58,9 @@ struct Work<'a> {
     spread: &'a mut [f64],
 }
 
-/// Eight numbers from a place on. What lies behind a row is changed to zero; behind the last row there is nothing.
+/// Eight numbers from a place on, which may reach into the next row; behind the last one there is nothing.
 #[inline(always)]
-fn tile<T: Copy + Default>(from: &[T], at: usize) -> [T; PANEL_TILE] {
+pub(super) fn tile<T: Copy + Default>(from: &[T], at: usize) -> [T; PANEL_TILE] {
     if let Some(tile) = from[at..].first_chunk() {
         return *tile;
     }

@@ -1,6 +1,7 @@
 //! Inverses of small symmetric matrices, one per row of a mode.
 
 use super::arithmetic::Arithmetic;
+use super::designs::tile;
 use super::dispatch::{Kernel, run};
 
 /// Rows of the matrix are filled up to a multiple of this many numbers.
@@ -60,9 +61,11 @@ impl Kernel for Work<'_> {
         let Work { room, matrix, to, done } = self;
         let (k, padded) = (room.k, room.column.len());
         for i in 0..k {
+            // In whole tiles, without a call per row. What stands above the diagonal is never looked at.
             let row = &mut room.work[i * padded..][..padded];
-            row.fill(0.0);
-            row[..=i].copy_from_slice(&matrix[i * k..][..=i]);
+            for (n, to) in row.as_chunks_mut::<TILE>().0.iter_mut().enumerate().take(i / TILE + 1) {
+                *to = tile(matrix, i * k + n * TILE);
+            }
         }
         for pivot in 0..k {
             if !sweep::<M>(&mut room.work, &mut room.column, k, pivot) {

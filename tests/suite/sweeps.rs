@@ -267,7 +267,7 @@ fn fitted_in_windows(place: &Path, window: usize, processes: usize) -> (Fit, usi
         let slices = Slices::in_windows(&train, 1.0, 3, window).unwrap();
         let data = Data { train: &train, slices: &slices };
         let (mut fit, _) = Fit::begin(dataset.manifest(), &data, None, |_| 3, None, 1).unwrap();
-        (0..6).for_each(|_| drop(fit.sweep(&data).unwrap()));
+        (0..6).for_each(|_| assert!(fit.sweep(&data).unwrap() > 0));
         (fit, slices.large().len())
     };
     let fits = std::thread::scope(|scope| {

@@ -8,7 +8,7 @@ use crate::rows::triangle_len;
 /// The most slices, and the most memory of what they give to their entries: 32 columns of so many slices are in a
 /// processor's own cache.
 const MOST_SLICES: usize = 1536;
-const PANEL_BYTES: usize = 4 << 20;
+const PANEL_BYTES: usize = 2 << 20;
 /// The most entries, and how many there are per row of the target where there is room for them: each such row is read
 /// and written once for all of them. All of these are constants of the results.
 const MOST: usize = 1 << 17;

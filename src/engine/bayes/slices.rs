@@ -34,6 +34,7 @@ pub(super) struct Entries {
 }
 
 impl Entries {
+    #[inline(always)]
     fn push(&mut self, indices: &[u32], value: f64, weight: f64) {
         // One by one: a copy of two numbers would be a call.
         indices[1..].iter().for_each(|&index| self.at.push(index));
