@@ -139,11 +139,15 @@ pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<ExitCode> 
         let (lanes, ranks) = (arguments.lanes.unwrap_or(usual), arguments.processes);
         let access = Some(Access::usual(manifest.train.bytes() / ranks as u64));
         let precision = Precision::default();
+        let mut sweep_passes = None;
         let mut needs = Needs::of_several(manifest, &rank, precision, access, threads, lanes, ranks);
         if manifest.validation.entries > 0 {
             // What `complete` does by default.
             needs = needs.with_recipe(&dataset);
             needs = if Recipe::usual(manifest).sweeps {
+                sweep_passes =
+                    tenfill_engine::run::sweep_passes(manifest, rank.iter().copied().max().unwrap_or(1));
+                line["sweep_passes"] = json!(sweep_passes.as_ref().map_or(1, |told| told.0));
                 let dims: Vec<u64> = manifest.level_dims().iter().map(|&dim| dim.into()).collect();
                 let most = rank.iter().copied().max().unwrap_or(1);
                 let (entries, threads) = (manifest.train.entries, threads.min(lanes) as u64);
@@ -162,6 +166,9 @@ pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<ExitCode> 
             units::size(most),
             units::size(least)
         ));
+        if let Some((_, told)) = sweep_passes {
+            context.print(format_args!("  sweeps   {told}"));
+        }
         line["ranks"] = json!(ranks);
         line["memory_bytes"] = json!(most);
         line["least_memory_bytes"] = json!(least);

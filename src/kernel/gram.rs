@@ -27,6 +27,40 @@ pub fn add_gram(panel: &[f64], weights: &[f64], width: usize, to: &mut [f64]) {
     run(Gram { panel, weights, width, to });
 }
 
+/// to += Z^T v for a panel Z of rows as long as `to`.
+///
+/// # Panics
+///
+/// If their length is no multiple of [`PANEL_TILE`].
+pub fn add_right(panel: &[f64], v: &[f64], to: &mut [f64]) {
+    assert!(to.len().is_multiple_of(PANEL_TILE), "whole tiles");
+    run(Right { panel, v, to });
+}
+
+struct Right<'a> {
+    panel: &'a [f64],
+    v: &'a [f64],
+    to: &'a mut [f64],
+}
+
+impl Kernel for Right<'_> {
+    #[inline(always)]
+    fn run<M: Arithmetic>(self) {
+        let width = self.to.len();
+        for i in (0..width).step_by(PANEL_TILE) {
+            let Some(to) = self.to[i..].first_chunk_mut::<PANEL_TILE>() else { return };
+            let mut sums = *to;
+            for (row, &v) in self.panel.chunks_exact(width).zip(self.v) {
+                let Some(row) = row[i..].first_chunk::<PANEL_TILE>() else { return };
+                for n in 0..PANEL_TILE {
+                    sums[n] = M::fma(v, row[n], sums[n]);
+                }
+            }
+            *to = sums;
+        }
+    }
+}
+
 struct Gram<'a> {
     panel: &'a [f64],
     weights: &'a [f64],

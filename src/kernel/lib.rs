@@ -8,8 +8,8 @@
 //! | [`gradient()`] | e^2, and e times everything but one factor | cost and gradient |
 //! | [`step()`] | e L, L^2, e^2 | the linearised step |
 //! | [`line_polynomial()`] | (X(s) - y)^2 as a polynomial in s | exact line search |
-//! | [`add_gram`], [`Picked`] | products of rows with themselves | rows as regressions on each other |
-//! | [`product`], [`product_transposed`], [`gram`] | products of dense rows with small matrices | everything beside the data |
+//! | [`Designs`], [`add_gram`], [`Picked`], [`Inverse`] | products of rows with themselves | rows as regressions on each other |
+//! | [`product`], [`product_transposed`], [`gram()`] | products of dense rows with small matrices | everything beside the data |
 //! | [`residual()`], [`residual_of_seen`], [`for_each_prediction`] | e^2, \|e\| | evaluation |
 //!
 //! with the residual e = X - y. Each has a twin in [`naive`] that is the formula, term by term. The
@@ -24,12 +24,14 @@
 mod arithmetic;
 mod block;
 mod dense;
+mod designs;
 mod dispatch;
 mod factors;
 mod gradient;
 mod gradient_inner;
 mod gram;
 mod inner;
+mod inverse;
 pub mod naive;
 #[cfg(target_arch = "aarch64")]
 mod neon;
@@ -55,12 +57,14 @@ mod x86;
 
 pub use block::{BlockFlaw, BlockView, Ids, MAX_BLOCK_ENTRIES, Values};
 pub use dense::{Update, gram, product, product_transposed};
+pub use designs::Designs;
 pub use dispatch::vectorised;
 pub use factors::FactorsView;
 pub use gradient::gradient;
-pub use gram::{PANEL_TILE, add_gram};
+pub use gram::{PANEL_TILE, add_gram, add_right};
+pub use inverse::Inverse;
 pub use padded_rows::{PaddedFactors, PaddingBuffer};
-pub use picked::{Pick, Picked};
+pub use picked::{Pick, Picked, Scales};
 pub use polynomial::{LinePolynomial, line_polynomial};
 pub use residual::{Unseen, for_each_prediction, residual, residual_of_seen};
 pub use rows::prefetch_all;

@@ -96,6 +96,25 @@ pub fn gradient(block: &BlockView<'_>, factors: &FactorsView<'_>, sums: &mut Gra
     });
 }
 
+/// The sum of the absolute values of what entries add to every row: what rounding of sums is measured by.
+#[cfg(test)]
+pub(super) fn gradient_sizes(block: &BlockView<'_>, factors: &FactorsView<'_>, sums: &mut GradientSums) {
+    block.for_each_weighted(|indices, value, weight| {
+        let residual = weight * (predict(factors, indices) - value);
+        let rows = rows_of(factors, indices);
+        for level in 0..indices.len() {
+            let mut added = vec![0.0; factors.ranks()[level]];
+            for_each_term(factors.ranks(), |position, term| {
+                let others = (0..indices.len()).filter(|&other| other != level);
+                let product: f64 = others.map(|other| rows[other][term[other]]).product();
+                added[term[level]] += residual * factors.core()[position] * product;
+            });
+            let to = sums.rows[level].row_mut(indices[level] as usize);
+            to.iter_mut().zip(&added).for_each(|(to, added)| *to += added.abs());
+        }
+    });
+}
+
 /// What [`gradient`] adds for an entry of order 3.
 fn add_gradient_3(
     sums: &mut GradientSums,

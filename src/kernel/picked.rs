@@ -1,8 +1,9 @@
 //! Sums of rows that are picked from a panel: what the entries of many slices add to the rows of another mode.
 //!
 //! Entry by entry such a sum is a stream: k^2 / 2 numbers are read and written again for each. So entries come
-//! ordered by the row that they are added to, which stays in registers while all that is added to it goes by, and
-//! the panel is small enough for a processor's own cache.
+//! ordered by the row that they are added to, 32 numbers of which stay in registers while all that is added to them
+//! goes by. Those columns of the panel are small enough for a processor's own cache where they lie together; so the
+//! panel may have the rows of a thousand slices, and a row of the sums is read and written once for many entries.
 
 use super::arithmetic::Arithmetic;
 use super::dispatch::{Kernel, run};
@@ -30,15 +31,50 @@ pub struct Picked {
     pub second: usize,
     /// Where the second part goes in a row of the sums.
     pub at: usize,
+    /// Rows of a panel whose columns lie [apart](Picked::put), some after the others, so that those that are added
+    /// together are in a processor's own cache; 0 where row lies after row.
+    pub rows: usize,
+}
+
+/// What the rows of a panel are multiplied by, number by number: rows as long as those of the sums, and for every
+/// pick which of them.
+#[derive(Debug, Clone, Copy)]
+pub struct Scales<'a> {
+    /// The rows.
+    pub rows: &'a [f64],
+    /// Per pick, the number of its row.
+    pub by: &'a [u32],
 }
 
 impl Picked {
     /// Numbers that are added together.
     pub const TILE: usize = 8;
+    /// Columns that go by at a time.
+    const CHUNK: usize = 4 * Self::TILE;
 
     /// Numbers of a row of the panel.
     pub fn width(&self) -> usize {
         self.sums + self.second
+    }
+
+    /// Where columns begin that go by together, and how many; of the first part or of the second.
+    fn chunks(numbers: usize) -> impl Iterator<Item = (usize, usize)> {
+        (0..numbers).step_by(Self::CHUNK).map(move |n| (n, Self::CHUNK.min(numbers - n)))
+    }
+
+    /// Writes a row into a panel whose columns lie apart.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such row, or it is not as long.
+    pub fn put(&self, row: &[f64], number: usize, panel: &mut [f64]) {
+        assert!(row.len() == self.width() && number < self.rows, "a row of the panel");
+        for (from, part) in [(0, self.sums), (self.sums, self.second)] {
+            for (n, wide) in Self::chunks(part) {
+                let to = &mut panel[(from + n) * self.rows + number * wide..][..wide];
+                to.copy_from_slice(&row[from + n..][..wide]);
+            }
+        }
     }
 
     fn check(&self, picks: &[Pick], panel: &[f64], to: &[f64]) {
@@ -48,6 +84,8 @@ impl Picked {
             "whole tiles, the second part within the first"
         );
         let (rows, sums) = (panel.len() / self.width(), to.len() / self.sums);
+        assert!(self.rows == 0 || self.rows <= rows, "a panel of all rows");
+        let rows = if self.rows == 0 { rows } else { self.rows };
         assert!(
             picks.iter().all(|pick| (pick.from as usize) < rows && (pick.to as usize) < sums),
             "rows that are there"
@@ -60,7 +98,7 @@ impl Picked {
     /// ```
     /// use tenfill_kernel::{Pick, Picked};
     ///
-    /// let layout = Picked { sums: 8, second: 0, at: 0 };
+    /// let layout = Picked { sums: 8, second: 0, at: 0, rows: 0 };
     /// let panel: Vec<f64> = (0..16).map(f64::from).collect();
     /// let picks = [0, 1].map(|from| Pick { to: 0, from, weight: 2.0, value: 0.0 });
     /// let mut sums = [1.0; 8];
@@ -73,19 +111,23 @@ impl Picked {
     /// If parts are no whole tiles, or a row is not there.
     pub fn add(&self, panel: &[f64], picks: &[Pick], to: &mut [f64]) {
         self.check(picks, panel, to);
-        run(Work { layout: *self, panel, picks, factors: None, to });
+        run(Work { layout: *self, panel, picks, scales: None, to });
     }
 
-    /// The same with p\[n\] f\[n\] for p\[n\] and q\[n\] f\[at + n\] for q\[n\], f being the row of `factors` that has the
-    /// number of the pick.
+    /// The same with p\[n\] f\[n\] for p\[n\] and q\[n\] f\[at + n\] for q\[n\], f being the row of `scales` that the pick
+    /// names.
     ///
     /// # Panics
     ///
-    /// As [`Picked::add`], and if a row of `factors` is not there.
-    pub fn add_scaled(&self, panel: &[f64], picks: &[Pick], factors: &[f64], to: &mut [f64]) {
+    /// As [`Picked::add`], and if a row of `scales` is not there.
+    pub fn add_scaled(&self, panel: &[f64], picks: &[Pick], scales: Scales<'_>, to: &mut [f64]) {
         self.check(picks, panel, to);
-        assert!(factors.len() >= picks.len() * self.sums, "factors of every pick");
-        run(Work { layout: *self, panel, picks, factors: Some(factors), to });
+        let rows = scales.rows.len() / self.sums;
+        assert!(
+            scales.by.len() == picks.len() && scales.by.iter().all(|&by| (by as usize) < rows),
+            "scales of every pick"
+        );
+        run(Work { layout: *self, panel, picks, scales: Some(scales), to });
     }
 }
 
@@ -93,93 +135,87 @@ struct Work<'a> {
     layout: Picked,
     panel: &'a [f64],
     picks: &'a [Pick],
-    factors: Option<&'a [f64]>,
+    scales: Option<Scales<'a>>,
     to: &'a mut [f64],
 }
 
-/// Numbers of the next row that are asked for ahead; the processor goes on by itself.
-const MOST_AHEAD: usize = 256;
-/// Numbers that are in registers at a time.
-const BLOCK: usize = 4 * Picked::TILE;
+/// How many picks ahead a row of the sums is asked for.
+const AHEAD: usize = 12;
 
 impl Kernel for Work<'_> {
     #[inline(always)]
-    fn run<M: Arithmetic>(self) {
-        let Picked { sums, second, at } = self.layout;
-        let mut from = 0;
-        while let Some(first) = self.picks.get(from) {
-            let same = self.picks[from..].iter().take_while(|pick| pick.to == first.to).count();
-            let group = Group {
-                width: self.layout.width(),
-                sums,
-                panel: self.panel,
-                picks: &self.picks[from..from + same],
-                factors: self.factors.map(|factors| &factors[from * sums..]),
-            };
-            if let Some(next) = self.picks.get(from + same) {
-                prefetch_all(&self.to[next.to as usize * sums..][..sums.min(MOST_AHEAD)]);
-            }
-            let to = &mut self.to[first.to as usize * sums..][..sums];
-            let mut n = 0;
-            while n + BLOCK <= sums {
-                group.add::<M, BLOCK>(n, n, |pick| pick.weight, &mut to[n..]);
-                n += BLOCK;
-            }
-            while n < sums {
-                group.add::<M, { Picked::TILE }>(n, n, |pick| pick.weight, &mut to[n..]);
-                n += Picked::TILE;
-            }
-            for n in (0..second).step_by(Picked::TILE) {
-                group.add::<M, { Picked::TILE }>(sums + n, at + n, |pick| pick.value, &mut to[at + n..]);
-            }
-            from += same;
+    fn run<M: Arithmetic>(mut self) {
+        let Picked { sums, second, at, .. } = self.layout;
+        for (n, wide) in Picked::chunks(sums) {
+            self.add_chunk::<M>(
+                (n, wide, n),
+                #[inline(always)]
+                |pick| pick.weight,
+            );
+        }
+        for (n, wide) in Picked::chunks(second) {
+            self.add_chunk::<M>(
+                (sums + n, wide, at + n),
+                #[inline(always)]
+                |pick| pick.value,
+            );
         }
     }
 }
 
-/// Picks of one row of the sums.
-struct Group<'a> {
-    width: usize,
-    sums: usize,
-    panel: &'a [f64],
-    picks: &'a [Pick],
-    factors: Option<&'a [f64]>,
-}
+impl Work<'_> {
+    /// Adds so many columns from the first on, to those of the sums.
+    #[inline(always)]
+    fn add_chunk<M: Arithmetic>(&mut self, columns: (usize, usize, usize), by: impl Fn(&Pick) -> f64 + Copy) {
+        const TILE: usize = Picked::TILE;
+        match columns.1 / TILE {
+            1 => self.add::<M, TILE>(columns, by),
+            2 => self.add::<M, { 2 * TILE }>(columns, by),
+            3 => self.add::<M, { 3 * TILE }>(columns, by),
+            _ => self.add::<M, { 4 * TILE }>(columns, by),
+        }
+    }
 
-impl Group<'_> {
-    /// Adds numbers `n..` of the panel's rows, times those of the factors at `f..`.
     #[inline(always)]
     fn add<M: Arithmetic, const B: usize>(
-        &self,
-        n: usize,
-        f: usize,
-        by: impl Fn(&Pick) -> f64,
-        to: &mut [f64],
+        &mut self,
+        (n, wide, at): (usize, usize, usize),
+        by: impl Fn(&Pick) -> f64 + Copy,
     ) {
-        let Some(to) = to.first_chunk_mut::<B>() else { return };
-        let mut sums = *to;
-        if let Some(factors) = self.factors {
-            let mut at = f;
-            for pick in self.picks {
-                let row = self.panel[pick.from as usize * self.width + n..].first_chunk::<B>();
-                let (Some(row), Some(factors)) = (row, factors[at..].first_chunk::<B>()) else { return };
-                let by = by(pick);
-                for n in 0..B {
-                    sums[n] = M::fma(by * factors[n], row[n], sums[n]);
-                }
-                at += self.sums;
+        let Work { layout, panel, picks, scales, to } = self;
+        let (panel, stride) = match layout.rows {
+            0 => (&panel[n..], layout.width()),
+            rows => (&panel[n * rows..][..rows * wide], wide),
+        };
+        let mut next = 0;
+        while let Some(first) = picks.get(next) {
+            if let Some(ahead) = picks.get(next + AHEAD) {
+                prefetch_all(&to[ahead.to as usize * layout.sums + at..][..wide]);
             }
-        } else {
-            for pick in self.picks {
-                let row = self.panel[pick.from as usize * self.width + n..].first_chunk::<B>();
-                let Some(row) = row else { return };
-                let by = by(pick);
-                for n in 0..B {
-                    sums[n] = M::fma(by, row[n], sums[n]);
+            let Some(to) = to[first.to as usize * layout.sums + at..].first_chunk_mut::<B>() else { return };
+            let mut sums = *to;
+            while let Some(pick) = picks.get(next).filter(|pick| pick.to == first.to) {
+                // Rows that lie one after the other are too many for the cache.
+                if let Some(ahead) = picks.get(next + AHEAD).filter(|_| layout.rows == 0) {
+                    prefetch_all(&panel[ahead.from as usize * stride..][..wide]);
                 }
+                let Some(row) = panel[pick.from as usize * stride..].first_chunk::<B>() else { return };
+                let by = by(pick);
+                if let Some(scales) = scales {
+                    let from = scales.by[next] as usize * layout.sums + at;
+                    let Some(scales) = scales.rows[from..].first_chunk::<B>() else { return };
+                    for n in 0..B {
+                        sums[n] = M::fma(by * scales[n], row[n], sums[n]);
+                    }
+                } else {
+                    for n in 0..B {
+                        sums[n] = M::fma(by, row[n], sums[n]);
+                    }
+                }
+                next += 1;
             }
+            *to = sums;
         }
-        *to = sums;
     }
 }
 
@@ -199,11 +235,20 @@ mod tests {
 
     #[test]
     fn picked_rows_add_up_to_what_plain_loops_say() {
-        for (sums, second, at) in [(8, 0, 0), (8, 8, 0), (40, 16, 23), (152, 16, 136), (24, 8, 15)] {
-            let layout = Picked { sums, second, at };
-            let (rows, places, count) = (7, 5, 60);
-            let panel = numbers(rows * layout.width(), 1);
-            let factors = numbers(count * sums, 2);
+        for (sums, second, at) in
+            [(8, 0, 0), (8, 8, 0), (40, 16, 23), (152, 16, 136), (24, 8, 15), (600, 40, 560)]
+        {
+            let plain_layout = Picked { sums, second, at, rows: 0 };
+            let (rows, places, count, scaled_by) = (7, 5, 60, 4);
+            let width = plain_layout.width();
+            let panel = numbers(rows * width, 1);
+            // Room for more rows than there are.
+            let layout = Picked { rows: rows + 2, ..plain_layout };
+            let mut apart = vec![f64::NAN; layout.rows * width];
+            (0..rows).for_each(|n| layout.put(&panel[n * width..][..width], n, &mut apart));
+            let factors = numbers(scaled_by * sums, 2);
+            let by: Vec<u32> = (0..count as u32).map(|n| n * 3 % scaled_by as u32).collect();
+            let scales = Scales { rows: &factors, by: &by };
             let drawn = numbers(2 * count, 3);
             let picks: Vec<Pick> = (0..count)
                 .map(|n| Pick {
@@ -217,23 +262,43 @@ mod tests {
                 let begin = numbers(places * sums, 4);
                 let mut plain = begin.clone();
                 for (number, pick) in picks.iter().enumerate() {
-                    let row = &panel[pick.from as usize * layout.width()..][..layout.width()];
-                    let factor = |n: usize| if scaled { factors[number * sums + n] } else { 1.0 };
+                    let row = &panel[pick.from as usize * width..][..width];
+                    let factor =
+                        |n: usize| if scaled { factors[by[number] as usize * sums + n] } else { 1.0 };
                     let to = &mut plain[pick.to as usize * sums..][..sums];
                     (0..sums).for_each(|n| to[n] += pick.weight * factor(n) * row[n]);
                     (0..second).for_each(|n| to[at + n] += pick.value * factor(at + n) * row[sums + n]);
                 }
                 limit::with_each(|instructions| {
-                    let mut to = begin.clone();
-                    match scaled {
-                        true => layout.add_scaled(&panel, &picks, &factors, &mut to),
-                        false => layout.add(&panel, &picks, &mut to),
-                    }
-                    for (ours, plain) in to.iter().zip(&plain) {
-                        assert!((ours - plain).abs() < 1e-12, "{layout:?} {scaled} {instructions:?}");
+                    for (layout, panel) in [(plain_layout, &panel), (layout, &apart)] {
+                        let mut to = begin.clone();
+                        match scaled {
+                            true => layout.add_scaled(panel, &picks, scales, &mut to),
+                            false => layout.add(panel, &picks, &mut to),
+                        }
+                        for (ours, plain) in to.iter().zip(&plain) {
+                            assert!((ours - plain).abs() < 1e-12, "{layout:?} {scaled} {instructions:?}");
+                        }
                     }
                 });
             }
         }
+    }
+
+    /// A row that nearly every entry is added to has as many right digits as any other.
+    #[test]
+    fn a_popular_row_loses_no_digits() {
+        let layout = Picked { sums: 8, second: 0, at: 0, rows: 0 };
+        let panel: Vec<f64> = (0..8).map(|n| 0.1 + f64::from(n)).collect();
+        let count = 3_000_000;
+        let picks = vec![Pick { to: 0, from: 0, weight: 1.0, value: 0.0 }; count];
+        limit::with_each(|instructions| {
+            let mut sums = [0.0; 8];
+            layout.add(&panel, &picks, &mut sums);
+            for (sum, x) in sums.iter().zip(&panel) {
+                let exact = count as f64 * x;
+                assert!((sum / exact - 1.0).abs() < 1e-9, "{sum} of {exact} with {instructions:?}");
+            }
+        });
     }
 }

@@ -5,7 +5,8 @@ use std::fmt::Write;
 use std::path::Path;
 use tenfill_engine::bayes::{Data, Fit, Level, Slices};
 use tenfill_engine::shard::{Dataset, Split};
-use tenfill_engine::stream::Stream;
+use tenfill_engine::stream::{LANES, Share, Stream};
+use tenfill_engine::team::Team;
 
 const RATINGS: &str =
     "synth -o r --kind ratings --dims 600,400,40 --entries 60000 --validation 0.1 --test 0.1";
@@ -253,11 +254,61 @@ fn a_sweep_is_what_the_formulas_say() {
     json(&folder, "convert t.csv -o t --modes user,item --value value --split 100/0/0");
     let dataset = Dataset::open(folder.path().join("t")).unwrap();
     let train = Stream::open(&dataset, Split::Train, None).unwrap();
-    let slices = Slices::new(&train, 1.0, 2).unwrap();
-    let data = Data { train: &train, slices: &slices };
-    // With entries enough for their numbers, rows have variances; else whole covariances.
-    for (rank, whole) in [(2, false), (9, true)] {
-        a_sweep_of(rank, whole, &dataset, &data);
+    // Slices as a whole, and some of them in windows of a few entries.
+    for slices in [Slices::new(&train, 1.0, 2).unwrap(), Slices::in_windows(&train, 1.0, 2, 7).unwrap()] {
+        let data = Data { train: &train, slices: &slices };
+        // With entries enough for their numbers, rows have variances; else whole covariances.
+        for (rank, whole) in [(2, false), (9, true)] {
+            a_sweep_of(rank, whole, &dataset, &data);
+        }
+    }
+}
+
+/// A fit by so many processes, slices of more entries than a window coming in windows.
+fn fitted_in_windows(place: &Path, window: usize, processes: usize) -> (Fit, usize) {
+    let members = if processes == 1 { vec![Team::alone()] } else { Team::of_threads(processes) };
+    let fit = |team: Team| {
+        let dataset = Dataset::open(place).unwrap();
+        let share = Share { team, lanes: LANES };
+        let train = Stream::open_share(&dataset, Split::Train, None, share).unwrap();
+        let slices = Slices::in_windows(&train, 1.0, 3, window).unwrap();
+        let data = Data { train: &train, slices: &slices };
+        let (mut fit, _) = Fit::begin(dataset.manifest(), &data, None, |_| 3, None, 1).unwrap();
+        (0..6).for_each(|_| assert!(fit.sweep(&data).unwrap() > 0));
+        (fit, slices.large().len())
+    };
+    let fits = std::thread::scope(|scope| {
+        let all: Vec<_> = members.into_iter().map(|team| scope.spawn(move || fit(team))).collect();
+        all.into_iter().map(|one| one.join().unwrap()).collect::<Vec<_>>()
+    });
+    assert!(fits.iter().all(|fit| *fit == fits[0]), "all processes have the same");
+    fits.into_iter().next().unwrap()
+}
+
+#[test]
+fn slices_in_windows_are_as_good_as_whole_ones_and_any_processes_give_the_same_bits() {
+    let folder = folder();
+    let (mut next, mut text) = (random(23), String::from("a,b,c,value\n"));
+    for _ in 0..30_000 {
+        // The first of six slices has half of the entries, and lies in several lanes.
+        let a = (6.0 * next() * next().round()) as usize;
+        let (b, c) = ((300.0 * next()) as usize, (40.0 * next()) as usize);
+        let value = (b as f64).sin() * (1.0 + a as f64) + 0.1 * c as f64 + next();
+        writeln!(text, "{a},{b},{c},{value}").unwrap();
+    }
+    std::fs::write(folder.path().join("x.csv"), text).unwrap();
+    json(&folder, "convert x.csv -o x --modes a,b,c --value value --split 100/0/0 --duplicates mean");
+    let place = folder.path().join("x");
+    let (whole, none) = fitted_in_windows(&place, usize::MAX, 1);
+    let (fit, large) = fitted_in_windows(&place, 500, 1);
+    assert!(none == 0 && large > 1, "{large}");
+    assert!((fit.posterior.noise / whole.posterior.noise - 1.0).abs() < 1e-6);
+    for (ours, plain) in fit.posterior.levels.iter().zip(&whole.posterior.levels) {
+        let worst = ours.means.iter().zip(&plain.means).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+        assert!(worst < 1e-5, "{worst:e}");
+    }
+    for processes in [2, 4] {
+        assert!(fitted_in_windows(&place, 500, processes).0 == fit, "{processes} processes");
     }
 }
 

@@ -5,24 +5,49 @@ use super::pass::sums_width;
 use crate::kernel::{Pick, Picked};
 use crate::rows::triangle_len;
 
-/// The memory of what slices give to their entries: what a processor's own cache holds. And the most entries. Both
-/// are constants of the results.
-const PANEL_BYTES: usize = 384 << 10;
-const MOST: usize = 1 << 15;
+/// The most slices, and the most memory of what they give to their entries: 32 columns of so many slices are in a
+/// processor's own cache.
+const MOST_SLICES: usize = 1536;
+const PANEL_BYTES: usize = 2 << 20;
+/// The most entries, and how many there are per row of the target where there is room for them: each such row is read
+/// and written once for all of them. All of these are constants of the results.
+const MOST: usize = 1 << 17;
+const PER_ROW: usize = 16;
+const FEWEST: usize = 1 << 13;
+/// What an entry takes.
+const ENTRY_BYTES: usize = 2 * size_of::<Pick>() + 2 * size_of::<u64>() + 8 * size_of::<u32>();
+
+/// The most entries on their way to so many rows.
+fn most_entries(rows: usize) -> usize {
+    (rows * PER_ROW).next_power_of_two().clamp(FEWEST, MOST)
+}
+
+/// The most slices with rows of so many numbers.
+fn most_slices(k: usize) -> usize {
+    let layout = layout(k, 0);
+    (PANEL_BYTES / (size_of::<f64>() * layout.width())).clamp(4, MOST_SLICES)
+}
+
 /// What a batch takes in all.
-pub(super) const BATCH_BYTES: u64 = 3 << 20;
+pub(super) fn batch_bytes(rows: u64, k: usize) -> u64 {
+    let rows = usize::try_from(rows).unwrap_or(usize::MAX).min(MOST);
+    let panel = most_slices(k) * size_of::<f64>() * layout(k, 0).width();
+    (panel + most_entries(rows) * ENTRY_BYTES) as u64
+}
+
 /// Entries whose factors are in memory together.
-pub(super) const SCALED: usize = 16;
+pub(super) const SCALED: usize = 64;
 
 /// Entries that wait to be added to the sums of rows of k numbers.
 pub(super) struct Batch {
     pub(super) layout: Picked,
     /// Per slice the products of its row, what the covariance with its bias takes away from the right side, and the
     /// row itself.
-    pub(super) panel: Vec<f64>,
+    panel: Aligned,
     slices: usize,
+    most: usize,
     picks: Vec<Pick>,
-    /// The indices of other levels, where they matter.
+    /// The indices of other levels, where they matter: all of them, or of one level.
     pub(super) at: Vec<u32>,
     /// Row and number of every entry, and room to sort them.
     keys: Vec<u64>,
@@ -31,19 +56,48 @@ pub(super) struct Batch {
     pub(super) sorted: Vec<Pick>,
 }
 
+/// Numbers that begin where a line of the cache does: vectors of eight of them lie in one line each then, and not in
+/// two, which takes twice the time.
+pub(super) struct Aligned {
+    numbers: Vec<f64>,
+    from: usize,
+}
+
+impl Aligned {
+    const LINE: usize = 64;
+
+    /// So many, all alike.
+    pub(super) fn new(count: usize, x: f64) -> Self {
+        let numbers = vec![x; count + Self::LINE / size_of::<f64>()];
+        let from = numbers.as_ptr().align_offset(Self::LINE).min(Self::LINE / size_of::<f64>());
+        Aligned { numbers, from }
+    }
+
+    pub(super) fn numbers(&self) -> &[f64] {
+        let count = self.numbers.len() - Self::LINE / size_of::<f64>();
+        &self.numbers[self.from..][..count]
+    }
+
+    pub(super) fn numbers_mut(&mut self) -> &mut [f64] {
+        let count = self.numbers.len() - Self::LINE / size_of::<f64>();
+        &mut self.numbers[self.from..][..count]
+    }
+}
+
 /// Where sums and rows of k numbers are.
-pub(super) fn layout(k: usize) -> Picked {
-    Picked { sums: sums_width(k), second: k.next_multiple_of(Picked::TILE), at: triangle_len(k) }
+pub(super) fn layout(k: usize, rows: usize) -> Picked {
+    Picked { sums: sums_width(k), second: k.next_multiple_of(Picked::TILE), at: triangle_len(k), rows }
 }
 
 impl Batch {
-    pub(super) fn new(k: usize) -> Self {
-        let layout = layout(k);
-        let slices = (PANEL_BYTES / (8 * layout.width())).max(4);
+    /// For so many rows of k numbers.
+    pub(super) fn new(rows: usize, k: usize) -> Self {
+        let layout = layout(k, most_slices(k));
         Batch {
             layout,
-            panel: vec![0.0; slices * layout.width()],
+            panel: Aligned::new(layout.rows * layout.width(), 0.0),
             slices: 0,
+            most: most_entries(rows.min(MOST)),
             picks: Vec::new(),
             at: Vec::new(),
             keys: Vec::new(),
@@ -54,19 +108,25 @@ impl Batch {
 
     /// Whether another slice has no room.
     pub(super) fn is_full(&self) -> bool {
-        (self.slices + 1) * self.layout.width() > self.panel.len()
+        self.slices == self.layout.rows
+    }
+
+    /// What slices give to their entries.
+    pub(super) fn panel(&self) -> &[f64] {
+        self.panel.numbers()
     }
 
     /// How many entries have room.
     pub(super) fn room(&self) -> usize {
-        MOST - self.picks.len()
+        self.most - self.picks.len()
     }
 
-    /// Room for another slice, and its number.
-    pub(super) fn slice(&mut self) -> (u32, &mut [f64]) {
-        let (number, width) = (self.slices, self.layout.width());
+    /// Takes what another slice gives to its entries, and returns its number.
+    pub(super) fn slice(&mut self, row: &[f64]) -> u32 {
+        let number = self.slices;
+        self.layout.put(row, number, self.panel.numbers_mut());
         self.slices += 1;
-        (number as u32, &mut self.panel[number * width..][..width])
+        number as u32
     }
 
     #[inline(always)]
@@ -145,8 +205,8 @@ mod tests {
 
     #[test]
     fn entries_come_in_the_order_of_rows_and_of_their_own() {
-        for rows in [1, 2, 300, 2048, 5_000_000] {
-            let mut batch = Batch::new(3);
+        for rows in [1u64, 2, 300, 2048, 5_000_000] {
+            let mut batch = Batch::new(rows as usize, 3);
             let mut state = 1u64;
             let mut plain = Vec::new();
             for n in 0..1000u32 {
@@ -172,7 +232,7 @@ mod tests {
             let of = |n: usize, usual: f64, x: f64| if varied.contains(&n) { x } else { usual };
             let g: Vec<f64> = (0..k).map(|n| of(n, 1.0, 2.0 + n as f64)).collect();
             let s: Vec<f64> = (0..k).map(|n| of(n, 0.0, 0.5 * n as f64)).collect();
-            let mut to = vec![1.0; layout(k).sums];
+            let mut to = vec![1.0; layout(k, 0).sums];
             // What another entry has left behind does not matter.
             factors(&varied, &vec![7.0; k], &vec![9.0; k], &mut to);
             factors(&varied, &g, &s, &mut to);

@@ -22,6 +22,7 @@
 //! those of the first level, whose covariances are whole, and of levels whose rows have few entries. Everything is in units of the values' standard
 //! deviation, less their mean, so that nothing depends on the unit of the data.
 
+mod along;
 mod batch;
 mod calibrate;
 mod cells;
@@ -47,5 +48,5 @@ pub use level::{Features, Level, Prior};
 pub use offsets::{Cells, Table};
 pub use onto::Origins;
 pub use shape::{Segment, Shape};
-pub use slices::{Slices, has_large_slice};
-pub use sweeps::{Data, Fit, Posterior, Terms, bytes, per_weight};
+pub use slices::Slices;
+pub use sweeps::{Data, Fit, Posterior, Terms, bytes, per_weight, sums};

@@ -1,12 +1,13 @@
 //! One pass over the train entries: every row of level 0 is fitted as its entries go by, and the entries are
 //! added to the sums that rows of another level will be fitted to.
 
+use super::along::Along;
 use super::level::{Level, Moments};
 use super::offsets::Table;
 use super::row::axpy;
 use super::shape::Shape;
 use super::slices::{Pending, Slices};
-use super::worker::{Along, LaneFound, Worker};
+use super::worker::{Given, LaneFound, Worker};
 use crate::error::{Error, Result};
 use crate::kernel::Picked;
 use crate::model::Ends;
@@ -15,6 +16,7 @@ use crate::stream::{Lane, Stream};
 use crate::team::Combine;
 use rayon::prelude::*;
 use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
 
 /// The numbers of one row's sums: A packed, and b, both filled up to whole tiles.
 pub(super) fn sums_width(k: usize) -> usize {
@@ -58,11 +60,17 @@ pub(super) fn run(
     let (k, width) = (pass.levels[0].width, sums_width(pass.levels[pass.target].width));
     let features = pass.levels[0].features.count();
     let along = Along::new(pass);
+    // Memory that was given back costs as much to get again as a batch of entries.
+    let spare = Mutex::new(Vec::<Vec<f64>>::new());
+    let (given, of_large) = large_rows((pass, &along), (stream, slices))?;
     let work = |(lane, pending): (&Lane, &mut Pending)| -> Result<LaneFound> {
-        let mut worker = Worker::new(pass, &along);
+        let sums = spare.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let sums = sums.unwrap_or_else(|| vec![0.0; pass.rows.len() * width]);
+        let mut worker = Worker::new(pass, &along, sums);
         let mut broken = false;
-        slices.for_each(stream, lane, part, pending, |slice, entries| {
-            broken |= !worker.slice(slice, entries)
+        slices.for_each(stream, lane, part, pending, |slice, entries| match slices.number_of(slice) {
+            Some(number) => worker.window(slice, &given[number], entries),
+            None => broken |= !worker.slice(slice, entries),
         })?;
         if broken {
             return Err(Error::not_finite("a row"));
@@ -72,6 +80,14 @@ pub(super) fn run(
     let mut passed = Passed { moments: Moments::new(k, features), sums: vec![0.0; pass.rows.len() * width] };
     let mut new = NewRows::default();
     let mut parts = Vec::new();
+    if let Some(found) = of_large {
+        new.add(&found);
+        if team.is_alone() {
+            passed.moments.add(&found.moments);
+        } else {
+            parts.push(found);
+        }
+    }
     // As many lanes at a time as there are threads: that many sums are in memory. Of several processes each
     // has few lanes, and sums travel in their order.
     let together = if team.is_alone() { rayon::current_num_threads() } else { stream.lanes().len().max(1) };
@@ -86,6 +102,8 @@ pub(super) fn run(
                     if team.is_alone() {
                         axpy(1.0, &lane.sums, &mut passed.sums);
                         passed.moments.add(&lane.moments);
+                        lane.sums.fill(0.0);
+                        spare.lock().unwrap_or_else(PoisonError::into_inner).push(lane.sums);
                     } else {
                         (lane.means, lane.variances) = (Vec::new(), Vec::new());
                         parts.push(lane);
@@ -97,7 +115,8 @@ pub(super) fn run(
     team.agree(found)?;
     if !team.is_alone() {
         team.chain(&mut passed.sums, |offset, to| {
-            parts.iter().for_each(|lane| axpy(1.0, &lane.sums[offset..][..to.len()], to));
+            let with_sums = parts.iter().filter(|lane| !lane.sums.is_empty());
+            with_sums.for_each(|lane| axpy(1.0, &lane.sums[offset..][..to.len()], to));
         });
         let mut few = vec![0.0; Moments::new(k, features).words().len()];
         team.chain(&mut few, |offset, to| {
@@ -111,6 +130,35 @@ pub(super) fn run(
         passed.moments.set(&words);
     }
     Ok((passed, new))
+}
+
+/// The rows of slices that come in windows, which are fitted before all others; and what was found of them, which the
+/// first process has.
+fn large_rows(
+    (pass, along): (&Pass<'_>, &Along),
+    (stream, slices): (&Stream, &Slices),
+) -> Result<(Vec<Given>, Option<LaneFound>)> {
+    let large = slices.large();
+    if large.is_empty() {
+        return Ok((Vec::new(), None));
+    }
+    let mut worker = Worker::new(pass, along, Vec::new());
+    let width = worker.numbers().len();
+    let sums = slices.of_large(
+        stream,
+        width,
+        || Worker::new(pass, along, Vec::new()),
+        |worker, slice, entries, to| {
+            worker.begin();
+            worker.add(slice, entries);
+            axpy(1.0, &worker.numbers(), to);
+        },
+    )?;
+    let rows = large.iter().zip(sums.chunks_exact(width)).map(|(&slice, sums)| worker.give(slice, sums));
+    let given: Option<Vec<Given>> = rows.collect();
+    let team = stream.team();
+    let given = team.agree(given.ok_or_else(|| Error::not_finite("a row")))?;
+    Ok((given, team.is_first().then(|| worker.end())))
 }
 
 /// Rows of level 0 that were fitted in a pass.

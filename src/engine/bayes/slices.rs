@@ -3,17 +3,25 @@
 //!
 //! Lanes are cut at blocks, so that a slice may lie in several. It belongs to the first of them; the entries
 //! that the others have of it are kept in memory, by every process, and handed out with the slice.
+//!
+//! A slice of very many entries comes in windows, in whichever lanes it lies. What they all add up to, which its row
+//! is fitted to, is found before ([`Slices::of_large`]), so that its blocks are read twice.
 
 use crate::MAX_ORDER;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::kernel::BlockView;
 use crate::reduce::{own_lanes, share_words};
-use crate::shard::{Dataset, Split};
 use crate::stream::{Lane, Stream};
 use std::ops::Range;
 
-/// The most entries of a slice: they are in memory while their row is fitted.
-const MOST: usize = 1 << 22;
+/// The most entries that are in memory together: of a slice of more, a window. A constant of the results. Two blocks
+/// have no more, so that of three that share a slice the one between has nothing else.
+const WINDOW: usize = 1 << 17;
+
+/// The memory of a window.
+pub(super) fn window_bytes(order: usize, entries: u64) -> u64 {
+    entries.min(WINDOW as u64) * (2 * size_of::<f64>() + (order - 1) * size_of::<u32>()) as u64
+}
 
 /// The entries of a slice, or of a part of one.
 #[derive(Debug, Clone, Default)]
@@ -26,6 +34,7 @@ pub(super) struct Entries {
 }
 
 impl Entries {
+    #[inline(always)]
     fn push(&mut self, indices: &[u32], value: f64, weight: f64) {
         // One by one: a copy of two numbers would be a call.
         indices[1..].iter().for_each(|&index| self.at.push(index));
@@ -86,19 +95,30 @@ pub struct Slices {
     pub(super) per_weight: f64,
     /// Per lane of all processes, what later lanes have of its last slice.
     tails: Vec<Option<Entries>>,
+    /// Slices that come in windows, ascending.
+    large: Vec<u32>,
+    window: usize,
 }
 
 /// What is left of a lane between its parts: the slice that is not at its end yet.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Pending {
     slice: Option<u32>,
+    is_large: bool,
     entries: Entries,
 }
 
 impl Slices {
     /// Finds out which slices lie in several lanes. A look at a few blocks.
     pub fn new(stream: &Stream, per_weight: f64, order: usize) -> Result<Self> {
-        let mut slices = Slices { per_weight, tails: Vec::new() };
+        Self::in_windows(stream, per_weight, order, WINDOW)
+    }
+
+    /// The same with windows of about so many entries.
+    pub fn in_windows(stream: &Stream, per_weight: f64, order: usize, window: usize) -> Result<Self> {
+        let large =
+            large_slices(stream.table().map(|row| (row.first, row.last, row.entries as usize)), window);
+        let mut slices = Slices { per_weight, tails: Vec::new(), large, window };
         let all = stream.all_lanes();
         let words = share_words(stream, own_lanes(stream, |lane| slices.head(stream, lane))?);
         slices.tails = vec![None; all.len()];
@@ -116,8 +136,70 @@ impl Slices {
         Ok(slices)
     }
 
-    /// Whether a lane begins within a slice of an earlier one.
-    fn begins_inside(stream: &Stream, lane: &Lane) -> bool {
+    /// The slices that come in windows.
+    pub fn large(&self) -> &[u32] {
+        &self.large
+    }
+
+    /// The number of a slice among those.
+    #[inline]
+    pub(super) fn number_of(&self, slice: u32) -> Option<usize> {
+        self.large.binary_search(&slice).ok()
+    }
+
+    /// Adds up numbers of every slice that comes in windows, from its entries.
+    pub(super) fn of_large<T>(
+        &self,
+        stream: &Stream,
+        width: usize,
+        state: impl Fn() -> T + Sync,
+        add: impl Fn(&mut T, u32, &Entries, &mut [f64]) + Sync,
+    ) -> Result<Vec<f64>> {
+        let lanes = own_lanes(stream, |lane| {
+            let from = self.large.partition_point(|&slice| slice < lane.slices.start);
+            let to = self.large.partition_point(|&slice| slice < lane.slices.end);
+            let mut sums = vec![0.0; (to - from) * width];
+            if from == to {
+                return Ok((from, sums));
+            }
+            let (mut state, mut pending) = (state(), Pending::default());
+            let mut each = |slice: u32, entries: &Entries| {
+                if let Some(number) = self.number_of(slice) {
+                    add(&mut state, slice, entries, &mut sums[(number - from) * width..][..width]);
+                }
+            };
+            let has = |position: &usize| {
+                let row = stream.block_row(*position);
+                let next = self.large.partition_point(|&slice| slice < row.first);
+                self.large.get(next).is_some_and(|&slice| slice <= row.last)
+            };
+            let positions: Vec<usize> = lane.blocks.clone().filter(has).collect();
+            for run in positions.chunk_by(|a, b| a + 1 == *b) {
+                self.blocks(stream, lane, run[0]..run[run.len() - 1] + 1, |indices, value, weight| {
+                    if self.number_of(indices[0]).is_some() {
+                        pending.push(self.window, indices, value, weight, &mut each);
+                    }
+                })?;
+            }
+            pending.end(&mut each);
+            Ok((from, sums))
+        })?;
+        let mut total = vec![0.0; self.large.len() * width];
+        stream.team().chain(&mut total, |offset, to| {
+            for (from, sums) in &lanes {
+                let start = (from * width).saturating_sub(offset).min(to.len());
+                let skipped = offset.saturating_sub(from * width).min(sums.len());
+                to[start..].iter_mut().zip(&sums[skipped..]).for_each(|(to, sum)| *to += sum);
+            }
+        });
+        Ok(total)
+    }
+
+    /// Whether a lane begins within a slice of an earlier one, whose entries are handed out there.
+    fn begins_inside(&self, stream: &Stream, lane: &Lane) -> bool {
+        if self.number_of(lane.slices.start).is_some() {
+            return false;
+        }
         let all = stream.all_lanes();
         let number = all.iter().position(|other| other == lane).unwrap_or(0);
         number > 0 && all[..number].iter().any(|earlier| earlier.slices.end > lane.slices.start)
@@ -126,7 +208,7 @@ impl Slices {
     /// The entries at a lane's beginning that belong to a slice of an earlier one, as words.
     fn head(&self, stream: &Stream, lane: &Lane) -> Result<Vec<u64>> {
         let mut words = Vec::new();
-        if !Self::begins_inside(stream, lane) {
+        if !self.begins_inside(stream, lane) {
             return Ok(words);
         }
         for position in lane.blocks.clone() {
@@ -140,9 +222,6 @@ impl Slices {
             })?;
             if ended {
                 break;
-            }
-            if words.len() > MOST * MAX_ORDER {
-                return Err(too_many());
             }
         }
         Ok(words)
@@ -166,8 +245,8 @@ impl Slices {
         })
     }
 
-    /// Calls `each` with every slice of a part of a lane: the blocks of `part` of so many. What is left waits
-    /// in `pending`, and is handed out at the latest with the last part.
+    /// Calls `each` with every slice of a part of a lane: the blocks of `part` of so many; with those that come in
+    /// windows, once for each. What is left waits in `pending`, and is handed out at the latest with the last part.
     pub(super) fn for_each(
         &self,
         stream: &Stream,
@@ -178,88 +257,96 @@ impl Slices {
     ) -> Result<()> {
         let all = stream.all_lanes();
         let number = all.iter().position(|other| other == lane).unwrap_or(0);
-        let skipped = Self::begins_inside(stream, lane).then_some(lane.slices.start);
+        let skipped = self.begins_inside(stream, lane).then_some(lane.slices.start);
         let count = lane.blocks.len();
         let at = |part: usize| lane.blocks.start + (2 * count * part + parts) / (2 * parts);
         let (from, to) =
             if parts == 1 { (lane.blocks.start, lane.blocks.end) } else { (at(part), at(part + 1)) };
-        let mut overflows = false;
         self.blocks(stream, lane, from..to, |indices, value, weight| {
-            if Some(indices[0]) == skipped {
-                return;
-            }
-            if pending.slice != Some(indices[0]) {
-                if let Some(slice) = pending.slice {
-                    each(slice, &pending.entries);
+            if Some(indices[0]) != skipped {
+                let window = if pending.is_large { self.window } else { usize::MAX };
+                if pending.push(window, indices, value, weight, &mut each) {
+                    pending.is_large = self.number_of(indices[0]).is_some();
                 }
-                pending.entries.clear();
-                pending.slice = Some(indices[0]);
             }
-            if pending.entries.len() == MOST {
-                overflows = true;
-                return;
-            }
-            pending.entries.push(indices, value, weight);
         })?;
-        if overflows {
-            return Err(too_many());
-        }
         if part + 1 == parts {
-            if let Some(slice) = pending.slice.take() {
-                if let Some(tail) = &self.tails[number] {
-                    pending.entries.add(tail);
-                }
-                each(slice, &pending.entries);
+            if let Some(tail) = self.tails[number].as_ref().filter(|_| pending.slice.is_some()) {
+                pending.entries.add(tail);
             }
-            pending.entries.clear();
+            pending.end(&mut each);
         }
         Ok(())
     }
 }
 
-/// Whether a slice may have more entries than are kept in memory, as far as this process has it: by the index of
-/// its files, up to a block.
-pub fn has_large_slice(dataset: &Dataset) -> Result<bool> {
-    let shards = dataset.shards_here(Split::Train)?;
-    let rows = shards.iter().flatten().flat_map(|shard| shard.blocks());
-    Ok(has_large(rows.map(|row| (row.first, row.last, row.entries as usize)), MOST))
+impl Pending {
+    /// Takes an entry, and hands out what came before it where that is a window or the end of a slice. Whether it is
+    /// the first of a slice.
+    #[inline(always)]
+    fn push(
+        &mut self,
+        window: usize,
+        indices: &[u32],
+        value: f64,
+        weight: f64,
+        each: &mut impl FnMut(u32, &Entries),
+    ) -> bool {
+        let is_new = self.slice != Some(indices[0]);
+        if is_new || self.entries.len() >= window {
+            if let Some(slice) = self.slice {
+                each(slice, &self.entries);
+            }
+            self.entries.clear();
+            self.slice = Some(indices[0]);
+        }
+        self.entries.push(indices, value, weight);
+        is_new
+    }
+
+    /// Hands out what is left, and gives its memory back.
+    fn end(&mut self, each: &mut impl FnMut(u32, &Entries)) {
+        if let Some(slice) = self.slice {
+            each(slice, &self.entries);
+        }
+        *self = Pending::default();
+    }
 }
 
-/// Of blocks by their first and last slices and their entries.
-fn has_large(blocks: impl Iterator<Item = (u32, u32, usize)>, most: usize) -> bool {
+/// The slices that may have more entries than a window, up to a block: of blocks by their first and last slices and
+/// their entries.
+fn large_slices(blocks: impl Iterator<Item = (u32, u32, usize)>, most: usize) -> Vec<u32> {
+    let mut found = Vec::new();
     let (mut slice, mut entries) = (None, 0);
     for (first, last, count) in blocks {
         entries = if slice == Some(first) { entries + count } else { count };
-        if entries > most {
-            return true;
+        if entries > most && found.last() != Some(&first) {
+            found.push(first);
         }
         if first != last {
             entries = count;
+            // What lies between is within the block.
+            if count > most {
+                found.push(last);
+            }
         }
         slice = Some(last);
     }
-    false
-}
-
-fn too_many() -> Error {
-    let what = format!(
-        "one index of the first mode on disk has more than {MOST} entries, which sweeps over rows would keep in \
-         memory: give `grow`"
-    );
-    Error::request(what)
+    found
 }
 
 #[cfg(test)]
 mod tests {
-    use super::has_large;
+    use super::large_slices;
 
     #[test]
     fn slices_are_found_to_be_large_across_blocks() {
-        let large = |blocks: &[(u32, u32, usize)]| has_large(blocks.iter().copied(), 100);
-        assert!(!large(&[(0, 3, 90), (4, 4, 90), (5, 9, 90)]));
-        assert!(large(&[(0, 3, 60), (3, 3, 60)]));
-        assert!(large(&[(0, 0, 101)]));
-        assert!(!large(&[(0, 3, 60), (3, 5, 40), (5, 6, 60)]));
-        assert!(large(&[(0, 3, 60), (3, 5, 40), (5, 6, 61)]));
+        let large = |blocks: &[(u32, u32, usize)]| large_slices(blocks.iter().copied(), 100);
+        assert!(large(&[(0, 3, 90), (4, 4, 90), (5, 9, 90)]).is_empty());
+        assert_eq!(large(&[(0, 3, 60), (3, 3, 60)]), [3]);
+        assert_eq!(large(&[(0, 0, 101)]), [0]);
+        assert!(large(&[(0, 3, 60), (3, 5, 40), (5, 6, 60)]).is_empty());
+        assert_eq!(large(&[(0, 3, 60), (3, 5, 40), (5, 6, 61), (6, 6, 50), (6, 7, 10)]), [5, 6]);
+        assert_eq!(large(&[(0, 2, 150), (2, 2, 1), (2, 9, 3)]), [0, 2]);
     }
 }

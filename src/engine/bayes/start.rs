@@ -4,7 +4,7 @@ use super::cells::{Alike, pairs_of};
 use super::level::{Features, Level, Prior};
 use super::row::axpy;
 use super::shape::Shape;
-use super::slices::{Pending, Slices};
+use super::slices::{Entries, Pending, Slices};
 use crate::error::{Error, Result};
 use crate::manifold::{Distribution, orthonormalize};
 use crate::reduce::own_lanes;
@@ -407,15 +407,27 @@ fn both_ways(
         return Ok((numbers, sums, 2));
     }
     let order = counts.len();
+    let gather_all = |slice: u32, entries: &Entries, row: &mut [f64]| {
+        entries.for_each(slice, order, |indices, value, weight| {
+            gather(&indices[..order], value, weight, row);
+        });
+    };
+    let mut large =
+        slices.of_large(stream, wide_a, || (), |(), slice, entries, to| gather_all(slice, entries, to))?;
+    let of_large = slices.large().iter().zip(large.chunks_exact_mut(wide_a));
+    of_large.for_each(|(&slice, row)| finish(counts[0][slice as usize], row));
     let lanes = own_lanes(stream, |lane| {
         let (mut rows, mut numbers) = (Vec::new(), Vec::new());
         let mut sums = vec![0.0; rows_b * wide_b];
         slices.for_each(stream, lane, (0, 1), &mut Pending::default(), |slice, entries| {
             let mut row = vec![0.0; wide_a];
-            entries.for_each(slice, order, |indices, value, weight| {
-                gather(&indices[..order], value, weight, &mut row);
-            });
-            finish(counts[0][slice as usize], &mut row);
+            match slices.number_of(slice) {
+                Some(number) => row.copy_from_slice(&large[number * wide_a..][..wide_a]),
+                None => {
+                    gather_all(slice, entries, &mut row);
+                    finish(counts[0][slice as usize], &mut row);
+                }
+            }
             entries.for_each(slice, order, |indices, value, weight| {
                 let to = &mut sums[indices[b] as usize * wide_b..][..wide_b];
                 scatter(&indices[..order], value, weight, &row, to);

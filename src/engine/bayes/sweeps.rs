@@ -1,6 +1,6 @@
 //! The fit on its way from sweep to sweep.
 
-use super::batch::BATCH_BYTES;
+use super::batch::batch_bytes;
 use super::cells::pairs_of;
 use super::course::{FEW_MODES, MOST_ROWS_TO_GROW, most_more};
 use super::level::{Covariance, Level, Moments, covariance_bytes};
@@ -8,7 +8,7 @@ use super::offsets::{Cells, MOST_IN_TABLES, Table};
 use super::pass::{self, Pass, sums_width};
 use super::row::{RowRoom, start};
 use super::shape::Shape;
-use super::slices::{Pending, Slices};
+use super::slices::{Pending, Slices, window_bytes};
 use super::start as begin;
 use crate::error::{Error, Result};
 use crate::manifold::{Core, Point};
@@ -179,7 +179,7 @@ impl Fit {
                 continue;
             }
             let ranges = self.ranges(level);
-            if sweep <= WARM_SWEEPS && pair == [0, level] && ranges.len() == 1 && self.is_warmed() {
+            if sweep <= WARM_SWEEPS && pair == [0, level] && ranges.len() == 1 && self.is_warmed(data) {
                 self.warm_sweep(data, level)?;
                 passes += 1;
                 continue;
@@ -198,16 +198,16 @@ impl Fit {
     }
 
     /// Whether the first sweeps are made from parts of the data.
-    fn is_warmed(&self) -> bool {
-        self.posterior.levels[0].counts.iter().filter(|n| **n > 0.0).count() >= FEWEST_TO_WARM
+    fn is_warmed(&self, data: &Data<'_>) -> bool {
+        data.slices.large().is_empty()
+            && self.posterior.levels[0].counts.iter().filter(|n| **n > 0.0).count() >= FEWEST_TO_WARM
     }
 
     /// The rows of a level, as many at a time as there is room for the sums of: a matter of the data, so that the
     /// result does not depend on the machine.
     fn ranges(&self, level: usize) -> Vec<Range<usize>> {
         let level = &self.posterior.levels[level];
-        let row = (sums_width(level.width) * size_of::<f64>()) as u64;
-        let most = ((SUMS / row) as usize / CHUNK).max(1) * CHUNK;
+        let most = rows_at_a_time(level.width);
         (0..level.rows).step_by(most).map(|from| from..level.rows.min(from + most)).collect()
     }
 
@@ -325,7 +325,7 @@ impl Fit {
                     // Of a row whose columns are independent, the variances are these.
                     (0..k).for_each(|i| s[i] = 1.0 / room.factor[i * k + i]);
                     let whole = !covariances.is_empty();
-                    if !(if whole { room.solve() } else { room.solve_mean() }) {
+                    if !room.solve() {
                         return None;
                     }
                     mean.copy_from_slice(&room.mean);
@@ -375,6 +375,20 @@ impl Fit {
     }
 }
 
+/// The rows of k numbers whose sums are taken in one pass.
+fn rows_at_a_time(k: usize) -> usize {
+    ((SUMS as usize / (sums_width(k) * size_of::<f64>())) / CHUNK).max(1) * CHUNK
+}
+
+/// What a sweep takes beside one pass, for dimensions in storage order and so many components: the level with the most
+/// sums, the memory of all of them, and the passes that they are taken in.
+pub fn sums(dims: &[u64], rank: usize) -> (usize, u64, u64) {
+    let (level, rows) =
+        (1..dims.len()).map(|level| (level, dims[level])).max_by_key(|of| of.1).unwrap_or((0, 0));
+    let bytes = rows * (sums_width(rank + 1) * size_of::<f64>()) as u64;
+    (level, bytes, rows.div_ceil(rows_at_a_time(rank + 1) as u64))
+}
+
 /// The memory that a fit takes, for dimensions in storage order, so many entries and so many components: first its
 /// rows, those of a trial and of the best model, then sums of so many lanes at a time; with room for more components
 /// where their number is left to the data.
@@ -395,7 +409,8 @@ pub fn bytes(dims: &[u64], entries: u64, rank: usize, lanes: u64, grows: bool) -
     let covariances: u64 =
         dims.iter().skip(1).map(|&rows| 2 * covariance_bytes(rows, entries, rank + 1)).sum();
     let state = dims.iter().sum::<u64>() * row + covariances + tables;
-    [state, sums.max(cells) * (2 + lanes) + BATCH_BYTES * lanes]
+    let waiting = batch_bytes(most, rank + 1) + window_bytes(dims.len(), entries);
+    [state, sums.max(cells) * (2 + lanes) + waiting * lanes]
 }
 
 fn cells_of_pairs(dims: &[u64]) -> u64 {

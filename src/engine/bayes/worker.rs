@@ -1,23 +1,24 @@
 //! What a lane does in a pass: rows of level 0 from their entries, and the entries into the sums of the target.
 
-use super::batch::{Batch, SCALED, factors};
-use super::design::Design;
+use super::along::{Along, Lead};
+use super::batch::{Aligned, Batch, SCALED};
 use super::level::{Covariance, Level, Moments};
 use super::offsets::offset;
 use super::pass::{Pass, sums_width};
-use super::row::{RowRoom, axpy, dot, start};
+use super::row::{RowRoom, dot, start};
 use super::shape::{EntryRows, EntryVariances};
 use super::slices::Entries;
 use crate::MAX_ORDER;
-use crate::kernel::{PANEL_TILE, Pick, Picked, add_gram, prefetch_all, vectorised};
+use crate::kernel::{
+    Designs, PANEL_TILE, Pick, Picked, Scales, add_gram, add_right, prefetch_all, vectorised,
+};
 use std::ops::Range;
 
 /// Entries whose z are together in memory: what a processor's first cache holds.
 const PANEL: usize = 128;
 
-/// How many entries ahead rows are asked for, and from which size of a level on.
+/// How many entries ahead rows are asked for.
 const AHEAD: usize = 8;
-const FAR: usize = 256 << 10;
 
 /// What one lane has found.
 pub(super) struct LaneFound {
@@ -26,62 +27,6 @@ pub(super) struct LaneFound {
     pub(super) variances: Vec<f32>,
     pub(super) moments: Moments,
     pub(super) sums: Vec<f64>,
-}
-
-/// How the levels of a pass go together: the same for all lanes.
-pub(super) struct Along {
-    /// Of level 0.
-    slice: Design,
-    /// Of the target, without what comes from level 0.
-    target: Design,
-    /// The column of level 0 that a column of the target is multiplied by, if any.
-    from: Vec<Option<usize>>,
-    /// The columns of the target that other levels than 0 have to do with.
-    varied: Vec<usize>,
-    /// Whether an entry adds the same to the target's sums as all others of its slice.
-    same: bool,
-    /// Whether level 0 has components without the target.
-    beside: bool,
-    /// Levels with whole covariances that level 0 alone is multiplied by: their columns beside those of level 0.
-    whole: Vec<(usize, Vec<(usize, usize)>)>,
-    /// Levels whose rows do not fit into a processor's own cache, and are asked for ahead.
-    far: Vec<usize>,
-}
-
-impl Along {
-    pub(super) fn new(pass: &Pass<'_>) -> Self {
-        let Pass { shape, levels, target, .. } = pass;
-        let is_whole: Vec<bool> = levels.iter().map(|level| !level.covariances.is_empty()).collect();
-        let mut from = vec![None; levels[*target].width];
-        for segment in shape.segments.iter().filter(|segment| segment.levels[0] == 0) {
-            if let Some(own) = segment.position(*target) {
-                (0..segment.count).for_each(|n| from[segment.first[own] + n] = Some(segment.first[0] + n));
-            }
-        }
-        let mut whole = Vec::new();
-        for other in (1..levels.len()).filter(|&other| is_whole[other]) {
-            let pairs = shape.segments.iter().filter(|segment| segment.levels == [0, other]);
-            let columns: Vec<(usize, usize)> = pairs
-                .flat_map(|pair| (0..pair.count).map(|n| (pair.first[0] + n, pair.first[1] + n)))
-                .collect();
-            if !columns.is_empty() {
-                whole.push((other, columns));
-            }
-        }
-        let slice = Design::new(shape, 0, None, &is_whole);
-        let far = |&level: &usize| size_of_val(&levels[level].means[..]) >= FAR;
-        let of_target = Design::new(shape, *target, Some(0), &vec![false; levels.len()]);
-        Along {
-            varied: of_target.varied(),
-            far: (1..levels.len()).filter(far).collect(),
-            beside: slice.has_beside(*target) && levels[*target].width > 1,
-            slice,
-            target: of_target,
-            from,
-            same: levels[*target].width == 1 || shape.is_simple(*target),
-            whole,
-        }
-    }
 }
 
 /// What covariances add to the sums of a slice.
@@ -93,6 +38,24 @@ struct Uncertain {
     right: Vec<(usize, f64)>,
 }
 
+/// What the entries of a slice add up to, as far as they have been seen.
+struct Own {
+    /// A, padded; variances of z; b.
+    square: Vec<f64>,
+    spread: Vec<f64>,
+    right: Vec<f64>,
+    /// Sums of whole covariances, level after level.
+    covariances: Vec<f64>,
+    /// The weight of entries, their expected squares and their squares, given what the slice's row has no part in.
+    few: [f64; 3],
+}
+
+impl Own {
+    fn parts(&mut self) -> [&mut [f64]; 5] {
+        [&mut self.square, &mut self.spread, &mut self.right, &mut self.covariances, &mut self.few]
+    }
+}
+
 /// What a lane works in.
 pub(super) struct Worker<'a> {
     pass: &'a Pass<'a>,
@@ -100,32 +63,43 @@ pub(super) struct Worker<'a> {
     found: LaneFound,
     room: RowRoom,
     /// z of some entries, padded.
-    panel: Vec<f64>,
-    /// Sums of the slice: A padded, variances of z, b.
-    square: Vec<f64>,
-    spread: Vec<f64>,
-    right: Vec<f64>,
-    /// Sums of covariances, and which rows they are of.
-    covariances: Vec<f64>,
+    panel: Aligned,
+    own: Own,
     picks: Vec<Pick>,
+    /// Of some entries: rows of the level that leads and of the other, and targets times weights.
+    lead_rows: Vec<u32>,
+    other_rows: Vec<u32>,
+    targets: Vec<f64>,
     features: Vec<f64>,
     expected: Vec<f64>,
     variances: Vec<f32>,
     /// Entries on their way into the sums of the target.
     batch: Batch,
+    /// What the slice gives to its entries.
+    given: Vec<f64>,
     /// Of one entry: what of the target's z comes from other levels, and how uncertain that is.
     others: Vec<f64>,
     others_spread: Vec<f64>,
-    /// Both, as factors of some entries.
+    /// Both, as factors of some entries, and their numbers.
     factors: Vec<f64>,
+    by: Vec<u32>,
     /// What multiplies level 0's row in terms without the target.
     beside: Vec<f64>,
 }
 
+/// The row of a slice that comes in windows, and what it gives to its entries.
+pub(super) struct Given {
+    mean: Vec<f64>,
+    covariance: Vec<f64>,
+    given: Vec<f64>,
+}
+
 impl<'a> Worker<'a> {
-    pub(super) fn new(pass: &'a Pass<'a>, along: &'a Along) -> Self {
+    /// With sums of the target that are zero; without any it may look at slices only.
+    pub(super) fn new(pass: &'a Pass<'a>, along: &'a Along, sums: Vec<f64>) -> Self {
         let (k, e) = (pass.levels[0].width, pass.levels[pass.target].width);
         let (padded, features) = (k.next_multiple_of(PANEL_TILE), pass.levels[0].features.count());
+        let batch = Batch::new(pass.rows.len(), e);
         Worker {
             pass,
             along,
@@ -134,22 +108,41 @@ impl<'a> Worker<'a> {
                 means: Vec::new(),
                 variances: Vec::new(),
                 moments: Moments::new(k, features),
-                sums: vec![0.0; pass.rows.len() * sums_width(e)],
+                sums,
             },
             room: RowRoom::new(k),
-            panel: vec![0.0; PANEL * padded],
-            square: vec![0.0; padded * padded],
-            spread: vec![0.0; k],
-            right: vec![0.0; k],
-            covariances: Vec::new(),
+            panel: Aligned::new(PANEL * padded, 0.0),
+            own: Own {
+                square: vec![0.0; padded * padded],
+                spread: vec![0.0; padded],
+                right: vec![0.0; padded],
+                covariances: vec![
+                    0.0;
+                    along
+                        .whole
+                        .iter()
+                        .map(|(other, _)| pass.levels[*other].covariance_width())
+                        .sum()
+                ],
+                few: [0.0; 3],
+            },
             picks: Vec::new(),
+            lead_rows: Vec::new(),
+            other_rows: Vec::new(),
+            targets: Vec::new(),
             features: vec![0.0; features],
             expected: vec![0.0; k],
             variances: vec![0.0; k],
-            batch: Batch::new(e),
+            given: vec![0.0; batch.layout.width()],
+            batch,
             others: vec![1.0; e],
             others_spread: vec![0.0; e],
-            factors: vec![1.0; SCALED * sums_width(e)],
+            factors: if along.same || along.scaled.is_some() {
+                Vec::new()
+            } else {
+                vec![1.0; SCALED * sums_width(e)]
+            },
+            by: Vec::new(),
             beside: vec![0.0; k],
         }
     }
@@ -163,37 +156,75 @@ impl<'a> Worker<'a> {
     /// Fits the row of a slice and adds its entries to the sums of the target. `false` where a number is not
     /// finite.
     pub(super) fn slice(&mut self, slice: u32, entries: &Entries) -> bool {
-        self.square.fill(0.0);
-        self.spread.fill(0.0);
-        self.right.fill(0.0);
-        let padded = self.square.len().isqrt();
+        self.begin();
+        self.add(slice, entries);
+        if !self.fit(slice) {
+            return false;
+        }
+        self.look_along();
+        self.spread(slice, entries);
+        true
+    }
+
+    /// Before the first entries of a slice.
+    pub(super) fn begin(&mut self) {
+        self.own.parts().into_iter().for_each(|part| part.fill(0.0));
+    }
+
+    /// What entries of a slice add to its sums, all of them or a window of them.
+    pub(super) fn add(&mut self, slice: u32, entries: &Entries) {
+        let padded = self.own.right.len();
         for from in (0..entries.len()).step_by(PANEL) {
             let range = from..entries.len().min(from + PANEL);
             vectorised(
                 #[inline(always)]
-                || self.gather(slice, entries, range.clone()),
+                || match &self.along.lead {
+                    Some(lead) => self.gather_led(lead, slice, entries, range.clone()),
+                    None => self.gather(slice, entries, range.clone()),
+                },
             );
-            let panel = &self.panel[..range.len() * padded];
-            add_gram(panel, &entries.weights[range], padded, &mut self.square);
+            let panel = &self.panel.numbers()[..range.len() * padded];
+            add_gram(panel, &entries.weights[range], padded, &mut self.own.square);
+            add_right(panel, &self.targets, &mut self.own.right);
         }
-        let added = self.add_covariances(entries);
-        self.found.moments.weight += entries.weights.iter().sum::<f64>();
-        let mut done = false;
-        vectorised(
-            #[inline(always)]
-            || done = self.fit(slice, &added),
-        );
-        if !done {
-            return false;
+        self.own.few[0] += entries.weights.iter().sum::<f64>();
+        self.add_covariances(entries);
+    }
+
+    /// The sums of a slice, to be added to those of its other windows.
+    pub(super) fn numbers(&mut self) -> Vec<f64> {
+        self.own.parts().concat()
+    }
+
+    /// The row of a slice from such sums, and what it gives to its entries.
+    pub(super) fn give(&mut self, slice: u32, mut numbers: &[f64]) -> Option<Given> {
+        for part in self.own.parts() {
+            let (own, rest) = numbers.split_at(part.len());
+            part.copy_from_slice(own);
+            numbers = rest;
         }
+        if !self.fit(slice) {
+            return None;
+        }
+        self.look_along();
+        let RowRoom { mean, covariance, .. } = &self.room;
+        Some(Given { mean: mean.clone(), covariance: covariance.clone(), given: self.given.clone() })
+    }
+
+    /// Adds a window of a slice to the sums of the target, its row being known.
+    pub(super) fn window(&mut self, slice: u32, given: &Given, entries: &Entries) {
+        self.room.mean.copy_from_slice(&given.mean);
+        self.room.covariance.copy_from_slice(&given.covariance);
+        self.given.copy_from_slice(&given.given);
+        self.spread(slice, entries);
+    }
+
+    /// Puts entries on their way to the sums of the target.
+    fn spread(&mut self, slice: u32, entries: &Entries) {
         if self.batch.is_full() {
             self.flush(false);
         }
-        let mut number = 0;
-        vectorised(
-            #[inline(always)]
-            || number = self.look_along(),
-        );
+        let number = self.batch.slice(&self.given);
         let mut from = 0;
         while from < entries.len() {
             let to = entries.len().min(from + self.batch.room());
@@ -206,17 +237,71 @@ impl<'a> Worker<'a> {
             }
             from = to;
         }
-        true
     }
 
-    /// z of some entries, and what they add to the slice's sums.
+    /// z of some entries, their targets, and what they add to the slice's sums, where one level leads.
+    #[inline(always)]
+    fn gather_led(&mut self, lead: &Lead, slice: u32, entries: &Entries, range: Range<usize>) {
+        let (pass, levels) = (self.pass, self.pass.levels);
+        let (k, padded, wide) = (levels[0].width, self.own.right.len(), levels.len() - 1);
+        let at = &entries.at[range.start * wide..range.end * wide];
+        self.lead_rows.clear();
+        self.lead_rows.extend(at[lead.level - 1..].iter().step_by(wide));
+        self.other_rows.clear();
+        match lead.other {
+            Some(other) => self.other_rows.extend(at[other - 1..].iter().step_by(wide)),
+            None => self.other_rows.resize(range.len(), 0),
+        }
+        let level = &levels[lead.level];
+        let designs = Designs {
+            means: &level.means,
+            variances: &level.variances,
+            stride: level.width,
+            changes: &lead.changes,
+            bias: k - 1,
+        };
+        let (panel, weights) =
+            (&mut self.panel.numbers_mut()[..range.len() * padded], &entries.weights[range.clone()]);
+        designs.lay(&self.lead_rows, &self.other_rows, weights, panel, &mut self.own.spread);
+        let own = levels[0].mean(slice as usize);
+        let (mut squares, mut variance_of_rest) = (0.0, 0.0);
+        self.targets.clear();
+        let mut panel = panel.chunks_exact(padded);
+        entries.for_each_of(
+            range,
+            slice,
+            levels.len(),
+            #[inline(always)]
+            |indices: &[u32; MAX_ORDER], value: f64, weight: f64| {
+                let (rest, spread) = match self.along.bare.0 {
+                    true => biases(levels, indices, 0),
+                    false => {
+                        let (rows, variances) = entry_rows(levels, indices);
+                        let design = &self.along.slice;
+                        (design.rest(&rows), design.rest_variance(&rows, &variances))
+                    }
+                };
+                let z = panel.next().map_or(&[][..], |z| &z[..k]);
+                let (shift, unsure) = offset(pass.tables, indices, pass.noise);
+                let (t, variance) = pass.target(value, rest + shift, || dot(own, z));
+                self.targets.push(weight * t);
+                squares += weight * t * t;
+                variance_of_rest += weight * (variance + unsure + spread);
+            },
+        );
+        self.own.few[1] += squares + variance_of_rest;
+        self.own.few[2] += squares;
+    }
+
+    /// The same of any levels.
     #[inline(always)]
     fn gather(&mut self, slice: u32, entries: &Entries, range: Range<usize>) {
         let (levels, design) = (self.pass.levels, &self.along.slice);
-        let (k, padded) = (levels[0].width, self.square.len().isqrt());
-        let mut panel = self.panel.chunks_exact_mut(padded);
+        let (k, padded) = (levels[0].width, self.own.right.len());
+        let mut panel = self.panel.numbers_mut().chunks_exact_mut(padded);
         let own = levels[0].mean(slice as usize);
         let (mut squares, mut variance_of_rest) = (0.0, 0.0);
+        self.targets.clear();
         let mut to_come =
             entries.at[range.start * (levels.len() - 1)..].chunks_exact(levels.len() - 1).skip(AHEAD);
         entries.for_each_of(
@@ -234,26 +319,27 @@ impl<'a> Worker<'a> {
                 let (rows, variances) = entry_rows(levels, indices);
                 let Some(z) = panel.next().map(|z| &mut z[..k]) else { return };
                 design.z(&rows, z);
-                design.add_spread(&rows, &variances, weight, &mut self.spread);
+                design.add_spread(&rows, &variances, weight, &mut self.own.spread);
                 let (shift, unsure) = offset(self.pass.tables, indices, self.pass.noise);
                 let rest = design.rest(&rows) + shift;
                 let (t, variance) = self.pass.target(value, rest, || dot(own, z));
-                axpy(weight * t, z, &mut self.right);
+                self.targets.push(weight * t);
                 squares += weight * t * t;
                 variance_of_rest += weight * (variance + unsure + design.rest_variance(&rows, &variances));
             },
         );
-        self.found.moments.squares += squares + variance_of_rest;
-        self.found.moments.residuals += squares;
+        self.own.few[1] += squares + variance_of_rest;
+        self.own.few[2] += squares;
     }
 
-    /// Adds covariances of other levels, where they are whole: those of z, and of z with the bias, which t has in it.
-    fn add_covariances(&mut self, entries: &Entries) -> Uncertain {
-        let (levels, padded) = (self.pass.levels, self.square.len().isqrt());
-        let mut added = Uncertain::default();
-        for (other, columns) in &self.along.whole {
+    /// Adds up covariances of other levels, where they are whole.
+    fn add_covariances(&mut self, entries: &Entries) {
+        let levels = self.pass.levels;
+        let mut to = &mut self.own.covariances[..];
+        for (other, _) in &self.along.whole {
             let level = &levels[*other];
-            let stride = level.covariance_width();
+            let (sums, rest) = to.split_at_mut(level.covariance_width());
+            to = rest;
             let at = entries.at[other - 1..].iter().step_by(levels.len() - 1);
             self.picks.clear();
             self.picks.extend((at.zip(&entries.weights)).map(|(&from, &weight)| Pick {
@@ -262,17 +348,28 @@ impl<'a> Worker<'a> {
                 weight,
                 value: 0.0,
             }));
-            self.covariances.clear();
-            self.covariances.resize(stride, 0.0);
-            let layout = Picked { sums: stride, second: 0, at: 0 };
-            layout.add(&level.covariances, &self.picks, &mut self.covariances);
+            let layout = Picked { sums: sums.len(), second: 0, at: 0, rows: 0 };
+            layout.add(&level.covariances, &self.picks, sums);
+        }
+    }
+
+    /// Takes these sums into those of the slice: covariances of z, and of z with the bias, which t has in it.
+    fn take_covariances(&mut self) -> Uncertain {
+        let Own { square, right, covariances, .. } = &mut self.own;
+        let padded = right.len();
+        let mut added = Uncertain::default();
+        let mut from = &covariances[..];
+        for (other, columns) in &self.along.whole {
+            let level = &self.pass.levels[*other];
+            let (sums, rest) = from.split_at(level.covariance_width());
+            from = rest;
             for (i, a) in columns {
-                let x = self.covariances[start(level.width - 1) + a];
-                self.right[*i] -= x;
+                let x = sums[start(level.width - 1) + a];
+                right[*i] -= x;
                 added.right.push((*i, x));
                 for (j, b) in columns.iter().filter(|(j, _)| j <= i) {
-                    let x = self.covariances[start(*a.max(b)) + a.min(b)];
-                    self.square[i * padded + j] += x;
+                    let x = sums[start(*a.max(b)) + a.min(b)];
+                    square[i * padded + j] += x;
                     added.square.push((*i, *j, x));
                 }
             }
@@ -280,21 +377,32 @@ impl<'a> Worker<'a> {
         added
     }
 
-    /// The row of a slice.
+    /// The row of a slice, from its sums. `false` where a number is not finite.
+    fn fit(&mut self, slice: u32) -> bool {
+        let added = self.take_covariances();
+        let mut done = false;
+        vectorised(
+            #[inline(always)]
+            || done = self.fit_here(slice, &added),
+        );
+        done
+    }
+
     #[inline(always)]
-    fn fit(&mut self, slice: u32, added: &Uncertain) -> bool {
+    fn fit_here(&mut self, slice: u32, added: &Uncertain) -> bool {
         let level = &self.pass.levels[0];
-        let (k, padded) = (level.width, self.square.len().isqrt());
-        (0..k).for_each(|i| self.square[i * padded + i] += self.spread[i]);
+        let Own { square, spread, right, few, .. } = &mut self.own;
+        let (k, padded) = (level.width, right.len());
+        (0..k).for_each(|i| square[i * padded + i] += spread[i]);
+        let right = &right[..k];
         level.features.of(slice as usize, level.counts[slice as usize], &mut self.features);
         level.prior.mean(&self.features, &mut self.expected);
         let room = &mut self.room;
-        let square = &self.square;
         level.prior.posterior(
             &self.expected,
             self.pass.noise,
             |i, j| square[i * padded + j],
-            &self.right,
+            right,
             &mut room.factor,
             &mut room.mean,
         );
@@ -302,17 +410,20 @@ impl<'a> Worker<'a> {
             return false;
         }
         let found = &mut self.found;
+        found.moments.weight += few[0];
+        found.moments.squares += few[1];
+        found.moments.residuals += few[2];
         found.moments.add_row(&room.mean, &self.features, Covariance::Whole(&room.covariance));
-        let mut of_rows: f64 = (0..k).map(|i| self.spread[i] * room.mean[i] * room.mean[i]).sum();
+        let mut of_rows: f64 = (0..k).map(|i| spread[i] * room.mean[i] * room.mean[i]).sum();
         for &(i, j, x) in &added.square {
             of_rows += if i == j { 1.0 } else { 2.0 } * x * room.mean[i] * room.mean[j];
         }
         for &(i, x) in &added.right {
             of_rows += 2.0 * x * room.mean[i];
         }
-        let (mut residuals, mut uncertain) = (-2.0 * dot(&room.mean, &self.right), 0.0);
+        let (mut residuals, mut uncertain) = (-2.0 * dot(&room.mean, right), 0.0);
         for i in 0..k {
-            let (row, s) = (&self.square[i * padded..][..=i], &room.covariance[i * k..][..=i]);
+            let (row, s) = (&square[i * padded..][..=i], &room.covariance[i * k..][..=i]);
             residuals += room.mean[i] * (2.0 * dot(&row[..i], &room.mean[..i]) + row[i] * room.mean[i]);
             uncertain += 2.0 * dot(&row[..i], &s[..i]) + row[i] * s[i];
         }
@@ -326,37 +437,49 @@ impl<'a> Worker<'a> {
     }
 
     /// What the slice's row x gives to the sums of the target: E(x x^T), what its covariance with the bias takes away,
-    /// and x. Returns the number of the slice in the batch.
+    /// and x.
+    fn look_along(&mut self) {
+        vectorised(
+            #[inline(always)]
+            || self.look_along_here(),
+        );
+    }
+
     #[inline(always)]
-    fn look_along(&mut self) -> u32 {
+    fn look_along_here(&mut self) {
         let RowRoom { mean, covariance, .. } = &self.room;
         let (k, from) = (mean.len(), &self.along.from);
         let layout = self.batch.layout;
-        let (number, to) = self.batch.slice();
-        let (sums, x) = to.split_at_mut(layout.sums);
-        let of = |c: usize| from[c].map_or(1.0, |from| mean[from]);
-        for i in 0..from.len() {
-            x[i] = of(i);
-            let row = &mut sums[start(i)..][..=i];
-            for (j, to) in row.iter_mut().enumerate() {
-                *to = x[i] * x[j];
-                if let (Some(a), Some(b)) = (from[i], from[j]) {
-                    *to += covariance[a * k + b];
-                }
-            }
-            let cross = from[i].map_or(0.0, |from| covariance[(k - 1) * k + from]);
-            sums[layout.at + i] = if self.along.beside { 0.0 } else { -cross };
+        let (sums, x) = self.given.split_at_mut(layout.sums);
+        for (x, from) in x.iter_mut().zip(from) {
+            *x = from.map_or(1.0, |from| mean[from]);
         }
-        number
+        // Columns in the same order as those of level 0, as nearly always, are read one after the other.
+        let aligned = from.iter().enumerate().take_while(|(c, from)| **from == Some(*c)).count();
+        for i in 0..from.len() {
+            let row = &mut sums[start(i)..][..=i];
+            row.iter_mut().zip(&*x).for_each(|(to, y)| *to = x[i] * y);
+            let Some(a) = from[i] else {
+                sums[layout.at + i] = 0.0;
+                continue;
+            };
+            let covariance = &covariance[a * k..][..k];
+            let (first, rest) = row.split_at_mut(aligned.min(i + 1));
+            first.iter_mut().zip(covariance).for_each(|(to, s)| *to += s);
+            for (to, from) in rest.iter_mut().zip(&from[aligned.min(i + 1)..]) {
+                *to += from.map_or(0.0, |b| covariance[b]);
+            }
+            sums[layout.at + i] = if self.along.beside { 0.0 } else { -covariance[k - 1] };
+        }
     }
 
-    /// Puts entries of a slice on their way to the sums of the target, the slice's row being fitted.
     #[inline(always)]
     fn spread_out(&mut self, slice: u32, entries: &Entries, range: Range<usize>, number: u32) {
         let Pass { levels, target, .. } = self.pass;
         let (k, e) = (levels[0].width, levels[*target].width);
-        let Along { slice: of_slice, target: of_target, same, beside, from, .. } = self.along;
+        let Along { slice: of_slice, target: of_target, same, beside, from, scaled, bare, .. } = self.along;
         let layout = self.batch.layout;
+        let own = self.room.mean[k - 1];
         entries.for_each_of(
             range,
             slice,
@@ -367,24 +490,38 @@ impl<'a> Worker<'a> {
                 if !self.pass.rows.contains(&index) {
                     return;
                 }
-                let (mut rows, _) = entry_rows(levels, indices);
-                rows[0] = &self.room.mean;
-                let rest = of_target.rest(&rows) + offset(self.pass.tables, indices, self.pass.noise).0;
+                let rest = if bare.1 {
+                    own + biases(levels, indices, *target).0
+                } else {
+                    let (mut rows, _) = entry_rows(levels, indices);
+                    rows[0] = &self.room.mean;
+                    of_target.rest(&rows)
+                };
+                let rest = rest + offset(self.pass.tables, indices, self.pass.noise).0;
                 let (t, _) = self.pass.target(value, rest, || {
-                    let x = &self.batch.panel[number as usize * layout.width() + layout.sums..][..e];
+                    let (x, row) = (&self.given[layout.sums..][..e], levels[*target].mean(index));
                     if *same {
-                        return dot(x, rows[*target]);
+                        return dot(x, row);
                     }
-                    of_target.z(&rows, &mut self.others);
-                    triple_dot(x, &self.others, rows[*target])
+                    if let Some(by) = scaled {
+                        let scales =
+                            &by.rows.numbers()[indices[by.level] as usize * layout.sums + layout.at..];
+                        return triple_dot(x, &scales[..e], row);
+                    }
+                    of_target.z(&entry_rows(levels, indices).0, &mut self.others);
+                    triple_dot(x, &self.others, row)
                 });
                 let to = (index - self.pass.rows.start) as u32;
                 self.batch.push(Pick { to, from: number, weight, value: weight * t });
-                if !same {
-                    self.batch.at.extend_from_slice(&indices[1..levels.len()]);
+                match scaled {
+                    Some(by) => self.batch.at.push(indices[by.level]),
+                    None if *same => {}
+                    None => self.batch.at.extend_from_slice(&indices[1..levels.len()]),
                 }
                 if *beside {
                     // The covariance with what else of the slice's row is in the value: not the same for all entries.
+                    let (mut rows, _) = entry_rows(levels, indices);
+                    rows[0] = &self.room.mean;
                     of_slice.z_beside(*target, &rows, &mut self.beside);
                     of_target.z(&rows, &mut self.others);
                     let b = &mut self.found.sums[to as usize * layout.sums + layout.at..][..e];
@@ -402,10 +539,17 @@ impl<'a> Worker<'a> {
     /// Adds the entries that wait to the sums. `within` a slice it may go on.
     fn flush(&mut self, within: bool) {
         self.batch.sort(self.pass.rows.len());
-        let Batch { layout, panel, sorted, .. } = &self.batch;
+        let Batch { layout, sorted, at, .. } = &self.batch;
+        let panel = self.batch.panel();
+        let sums = &mut self.found.sums;
         if self.along.same {
-            layout.add(panel, sorted, &mut self.found.sums);
+            layout.add(panel, sorted, sums);
+        } else if let Some(by) = &self.along.scaled {
+            self.by.clear();
+            self.by.extend(self.batch.numbers().map(|number| at[number]));
+            layout.add_scaled(panel, sorted, Scales { rows: by.rows.numbers(), by: &self.by }, sums);
         } else {
+            let (levels, width) = (self.pass.levels, self.pass.levels.len() - 1);
             let numbers: Vec<usize> = self.batch.numbers().collect();
             for (picks, numbers) in sorted.chunks(SCALED).zip(numbers.chunks(SCALED)) {
                 vectorised(
@@ -413,42 +557,35 @@ impl<'a> Worker<'a> {
                     || {
                         let rows = self.factors.chunks_exact_mut(layout.sums);
                         for (&number, to) in numbers.iter().zip(rows) {
-                            factors_of(
-                                (self.pass, self.along),
-                                (&self.batch.at, number),
-                                (&mut self.others, &mut self.others_spread),
-                                to,
-                            );
+                            let mut indices = [0; MAX_ORDER];
+                            indices[1..=width].copy_from_slice(&at[number * width..][..width]);
+                            let (rows, variances) = entry_rows(levels, &indices);
+                            let room = (&mut self.others[..], &mut self.others_spread[..]);
+                            self.along.factors((&rows, &variances), room, to);
                         }
                     },
                 );
-                layout.add_scaled(panel, picks, &self.factors, &mut self.found.sums);
+                self.by.clear();
+                self.by.extend(0..picks.len() as u32);
+                layout.add_scaled(panel, picks, Scales { rows: &self.factors, by: &self.by }, sums);
             }
         }
         self.batch.clear(within);
     }
 }
 
-/// What the rows of other levels than 0 and the target give to an entry.
+/// The biases of an entry but for those of level 0 and of one more, and their variance.
 #[inline(always)]
-fn factors_of(
-    (pass, along): (&Pass<'_>, &Along),
-    (at, number): (&[u32], usize),
-    (others, spread): (&mut [f64], &mut [f64]),
-    to: &mut [f64],
-) {
-    let (levels, width) = (pass.levels, pass.levels.len() - 1);
-    let mut indices = [0; MAX_ORDER];
-    for (index, at) in indices[1..].iter_mut().zip(&at[number * width..][..width]) {
-        *index = *at;
+fn biases(levels: &[Level], indices: &[u32; MAX_ORDER], but: usize) -> (f64, f64) {
+    let (mut sum, mut variance) = (0.0, 0.0);
+    for (number, (level, &index)) in levels.iter().zip(indices).enumerate().skip(1) {
+        if number != but {
+            let last = index as usize * level.width + level.width - 1;
+            sum += level.means[last];
+            variance += f64::from(level.variances[last]);
+        }
     }
-    let (rows, variances) = entry_rows(levels, &indices);
-    along.target.z(&rows, others);
-    for &column in &along.varied {
-        spread[column] = 0.0;
-    }
-    along.target.add_spread(&rows, &variances, 1.0, spread);
-    factors(&along.varied, others, spread, to);
+    (sum, variance)
 }
 
 #[inline(always)]

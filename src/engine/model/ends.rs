@@ -7,6 +7,7 @@
 
 use serde::{Deserialize, Serialize};
 use std::f64::consts::{FRAC_1_SQRT_2, PI, SQRT_2};
+use std::sync::LazyLock;
 
 /// Where the values of a scale stop to tell latent ones apart.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -102,6 +103,7 @@ pub(super) fn cumulative(z: f64) -> f64 {
 }
 
 /// Mean and variance of a standard normal number that is known to be above `z`.
+#[inline]
 fn beyond(z: f64) -> (f64, f64) {
     if z > 25.0 {
         // Quotients of nothing by nothing, and differences of what is nearly equal: series instead.
@@ -109,8 +111,56 @@ fn beyond(z: f64) -> (f64, f64) {
         let mean = z * (1.0 + y * (1.0 - y * (2.0 - y * (10.0 - 74.0 * y))));
         return (mean, y * (1.0 - y * (6.0 - y * (50.0 - 518.0 * y))));
     }
-    let mean = density(z) / tail(z);
+    let mean = if z.abs() < HAZARD_TO { HAZARD.of(z) } else { hazard(z) };
     (mean, (1.0 + z * mean - mean * mean).clamp(0.0, 1.0))
+}
+
+/// The mean of a standard normal number above `z`.
+fn hazard(z: f64) -> f64 {
+    density(z) / tail(z)
+}
+
+/// Values at the ends are looked at twice in every pass, and two exponentials are a tenth of its time: so the hazard is
+/// kept in pieces from -8 to 8. Its derivatives follow from itself, h' = h (h - z) and h'' = h' (2 h - z) - h, and the
+/// polynomials of degree five that have these at both ends of a sixteenth are within 1e-12 of it.
+static HAZARD: LazyLock<Hazard> = LazyLock::new(Hazard::new);
+const HAZARD_TO: f64 = 8.0;
+const PIECES_PER_ONE: f64 = 16.0;
+
+struct Hazard(Vec<[f64; 6]>);
+
+impl Hazard {
+    fn new() -> Self {
+        let h = 1.0 / PIECES_PER_ONE;
+        // The hazard and its derivatives at the beginning of a piece, in units of its length.
+        let at = |piece: usize| {
+            let z = piece as f64 * h - HAZARD_TO;
+            let value = hazard(z);
+            let first = value * (value - z);
+            (value, h * first, h * h * (first * (2.0 * value - z) - value))
+        };
+        let piece = |n: usize| {
+            let ((f, d, s), (g, e, t)) = (at(n), at(n + 1));
+            let step = g - f;
+            [
+                f,
+                d,
+                0.5 * s,
+                10.0 * step - 6.0 * d - 4.0 * e - 1.5 * s + 0.5 * t,
+                -15.0 * step + 8.0 * d + 7.0 * e + 1.5 * s - t,
+                6.0 * step - 3.0 * d - 3.0 * e - 0.5 * s + 0.5 * t,
+            ]
+        };
+        Hazard((0..(2.0 * HAZARD_TO * PIECES_PER_ONE) as usize).map(piece).collect())
+    }
+
+    #[inline]
+    fn of(&self, z: f64) -> f64 {
+        let at = (z + HAZARD_TO) * PIECES_PER_ONE;
+        let piece = at as usize;
+        let (x, [a, b, c, d, e, f]) = (at - piece as f64, self.0[piece]);
+        a + x * (b + x * (c + x * (d + x * (e + x * f))))
+    }
 }
 
 #[cfg(test)]
@@ -152,6 +202,19 @@ mod tests {
                 assert!(if side > 0.0 { ours.0 >= ends.above.max(mu) } else { ours.0 <= ends.below.min(mu) });
             }
             assert_eq!(ends.latent(3.0, mu), (3.0, 0.0));
+        }
+    }
+
+    #[test]
+    fn pieces_of_the_hazard_are_the_hazard() {
+        for n in -79_990..80_000 {
+            let z = f64::from(n) * 1e-4;
+            let (mean, variance) = beyond(z);
+            close(mean, hazard(z), 2e-12);
+            assert!(mean >= z.max(0.0) && (0.0..=1.0).contains(&variance), "{z}: {mean} {variance}");
+        }
+        for z in [-8.0 - 1e-9, -8.0, -8.0 + 1e-9, 8.0 - 1e-9, 8.0, 8.0 + 1e-9] {
+            close(beyond(z).0, hazard(z), 2e-12);
         }
     }
 

@@ -94,7 +94,7 @@ impl Recipe {
             grow: true,
             refine: true,
             refine_further: true,
-            sweeps: entries_per_slice(manifest) <= MOST_PER_SLICE,
+            sweeps: true,
             range,
             ..Recipe::plain()
         }
@@ -138,15 +138,6 @@ impl Recipe {
         }
         Ok(())
     }
-}
-
-/// The entries of a slice are in memory while its row is fitted: where there are more on average, there are no
-/// sweeps.
-const MOST_PER_SLICE: u64 = 1 << 17;
-
-fn entries_per_slice(manifest: &Manifest) -> u64 {
-    let first = manifest.mode_order.first().map_or(1, |&mode| manifest.modes[mode].statistics.in_train);
-    manifest.train.entries / first.max(1)
 }
 
 /// The range of the train values, where they look like ratings: at most 101 distinct values, each

@@ -183,10 +183,15 @@ impl Config {
         self.recipe.sweeps && self.rank_auto
     }
 
+    /// The components of the first pair that sweeps begin with, at most.
+    pub fn sweep_rank(&self) -> usize {
+        let most = self.rank.iter().copied().max().unwrap_or(1);
+        if self.rank_auto { most.min(AUTO_RANK) } else { most }
+    }
+
     /// The memory that sweeps over rows take, of so many lanes at a time.
     pub fn sweep_bytes(&self, manifest: &Manifest, threads: usize) -> [u64; 2] {
-        let most = self.rank.iter().copied().max().unwrap_or(1);
-        let rank = if self.rank_auto { most.min(AUTO_RANK) } else { most };
+        let rank = self.sweep_rank();
         let dims: Vec<u64> = manifest.level_dims().iter().map(|&dim| dim.into()).collect();
         crate::bayes::bytes(
             &dims,

@@ -27,6 +27,7 @@ pub use directory::RunDirectory;
 pub use layout::{RunKind, inputs_of};
 pub use limits::{Every, Limits};
 pub use log::{Log, LogLine, MEASURED, Observer, log_path, read_lines, read_log, unobserved};
+pub use start::sweep_passes;
 pub(crate) use train::in_pool;
 pub use train::{Outcome, SplitErrors, complete, resume};
 pub use verify::verify_run;

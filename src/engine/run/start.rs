@@ -13,7 +13,7 @@ use crate::manifold::{
 use crate::model::{Matched, Model};
 use crate::objective::{Needs, Regularised, Streamed};
 use crate::recipe::Setup;
-use crate::shard::Dataset;
+use crate::shard::{Dataset, Manifest};
 use crate::solver::{Algorithm, CHUNKS, Options, Solver};
 use crate::storage::RunLayout;
 use crate::stream::Share;
@@ -111,6 +111,18 @@ fn check_sizes(dataset: &Dataset) -> Result<()> {
     Err(out_of_range("values", largest, &SIZES))
 }
 
+/// How many passes over the data a sweep of so many components takes, and why; nothing where it is one.
+pub fn sweep_passes(manifest: &Manifest, rank: usize) -> Option<(u64, String)> {
+    let dims: Vec<u64> = manifest.level_dims().iter().map(|&dim| dim.into()).collect();
+    let (level, bytes, passes) = crate::bayes::sums(&dims, rank);
+    let name = &manifest.modes[manifest.mode_order[level]].name;
+    let told = format!(
+        "a sweep takes {passes} passes: the sums of the rows of {name} take {} per thread and are taken in {passes} parts",
+        crate::units::size(bytes)
+    );
+    (passes > 1).then_some((passes, told))
+}
+
 /// Opens the data, and says what is odd about it.
 pub(super) fn open(
     dataset: &Dataset,
@@ -145,6 +157,9 @@ pub(super) fn open(
             "{buffers} of {} lanes at a time fit into {have}; {need} would be faster",
             needs.lanes
         ));
+    }
+    if let Some(told) = sweep_passes(manifest, config.sweep_rank()).filter(|_| config.recipe.sweeps) {
+        control.say(told.1);
     }
     for mode in &manifest.modes {
         let missing = u64::from(mode.dim) - mode.statistics.in_train;

@@ -6,7 +6,6 @@ use super::limits::Limits;
 use super::log::{Log, LogLine, Observer};
 use super::save::{Background, Durable, Mark, Saver, Snapshot};
 use super::start::{open, setup, start_point, warm, warm_fit};
-use crate::bayes::has_large_slice;
 use crate::budget::{Budget, Reservation};
 use crate::checkpoint::{Checkpoints, Progress};
 use crate::control::{Control, Unit};
@@ -96,11 +95,6 @@ pub fn complete(
     // Sweeps begin from the data, or from other sweeps; any other model is where a search begins.
     if config.recipe.sweeps && matches!(config.init, Init::Run(_)) {
         config.recipe.sweeps = warm_fit(&config, dataset, limits.team)?.is_some();
-    }
-    if config.recipe.sweeps {
-        let mut large = [u64::from(limits.team.agree(has_large_slice(dataset))?)];
-        limits.team.combine(&mut large, Combine::Or);
-        config.recipe.sweeps = large[0] == 0;
     }
     config.rank = limits.team.agree(check_rank(&config.rank, dataset.manifest()))?;
     limits.team.agree(config.check_method().and_then(|()| config.check_lanes(limits.team)))?;

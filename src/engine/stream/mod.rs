@@ -249,6 +249,17 @@ impl Stream {
         &self.lanes
     }
 
+    /// What is known of a block without reading it.
+    pub fn block_row(&self, position: usize) -> &BlockRow {
+        let (shard, number) = self.blocks[position];
+        &self.tables[shard][number]
+    }
+
+    /// The same of all blocks, in order.
+    pub fn table(&self) -> impl Iterator<Item = &BlockRow> {
+        (0..self.blocks.len()).map(|position| self.block_row(position))
+    }
+
     /// The processes that go through the split together.
     pub fn team(&self) -> Team {
         self.share.team

@@ -65,6 +65,8 @@ struct Plain {
     slices: Vec<Vec<(usize, f64)>>,
     rows: Vec<f64>,
     variances: Vec<f64>,
+    /// Covariances of the other mode's rows, where sweeps have them whole.
+    covariances: Vec<f64>,
     sums: Vec<f64>,
     rights: Vec<f64>,
 }
@@ -96,6 +98,11 @@ impl Plain {
             slices,
             rows,
             variances: vec![0.01; level.rows * k],
+            covariances: if level.covariances.is_empty() {
+                Vec::new()
+            } else {
+                vec![0.01; level.rows * k * k]
+            },
             sums: vec![0.0; level.rows * k * k],
             rights: vec![0.0; level.rows * k],
         })
@@ -118,8 +125,13 @@ impl Plain {
                     for j in 0..k {
                         a[i * k + j] += z(i) * z(j);
                     }
-                    a[i * k + i] += s[i];
                     b[i] += t * z(i);
+                }
+                if self.covariances.is_empty() {
+                    (0..k).for_each(|i| a[i * k + i] += s[i]);
+                } else {
+                    let whole = &self.covariances[item * k * k..][..k * k];
+                    a.iter_mut().zip(whole).for_each(|(a, s)| *a += s);
                 }
             }
             let inverse = invert(&mut a, k);
