@@ -13,6 +13,7 @@ mod fill;
 mod interrupted;
 mod kill;
 mod layers;
+mod missing;
 #[cfg(feature = "mpi")]
 mod mpi;
 mod objective;

@@ -1,10 +1,11 @@
 //! The end of a run: rows fitted to their own entries where that helps, and the errors of the model.
 
+use super::kind::{Found, Kind};
 use super::save::{Kept, Saver};
 use super::train::{Outcome, Session, SplitErrors};
 use crate::error::Result;
 use crate::model::Clip;
-use crate::objective::{Scoring, score, varies};
+use crate::objective::{Scoring, has_learned, score, varies};
 use crate::recipe::Trainer;
 use crate::reduce::Exchange;
 use crate::shard::{Dataset, Split};
@@ -12,9 +13,6 @@ use crate::solver::{Algorithm, StoppedBy};
 use crate::storage::RunLayout;
 use crate::stream::{Share, Stream};
 use std::path::Path;
-
-/// A model that explains less of the variance has learned nothing: as much would come by chance.
-const LEARNED: f64 = 1e-4;
 
 impl Session<'_> {
     /// Iteration, train and validation error of the model that is kept.
@@ -26,7 +24,11 @@ impl Session<'_> {
                 self.best_train_mse.unwrap_or(state.last.train_mse),
                 Some(best.validation_mse),
             ),
-            None => (state.last.iteration, state.last.train_mse, state.last.validation_mse),
+            None => {
+                let before = trainer.extra.better_before(state);
+                let mse = before.map_or(state.last.train_mse, |(_, mse)| mse);
+                (state.last.iteration, mse, state.last.validation_mse)
+            }
         }
     }
 
@@ -83,7 +85,7 @@ impl Session<'_> {
         let of = |split: Split| errors.iter().find(|errors| errors.split == split);
         let error = |split: Split| of(split).and_then(|errors| errors.scored.mse());
         let judges = [Split::Test, Split::Validation, Split::Train].into_iter().filter_map(of);
-        let learned = judges.filter_map(SplitErrors::r2).next().is_some_and(|r2| r2 > LEARNED);
+        let learned = judges.filter_map(SplitErrors::r2).next().is_some_and(has_learned);
         // While rows were fitted, latent values stood in for those at the ends; an epoch of steps from chunks adds up
         // its error on the way, at points that it has left since.
         let chunks = matches!(self.config.solver.algorithm, Algorithm::Auto | Algorithm::Stochastic);
@@ -97,7 +99,11 @@ impl Session<'_> {
         }
         let (validation_mse, test_mse) = (error(Split::Validation), error(Split::Test));
         let stage = trainer.extra.best.as_ref().map_or(&trainer.extra.plan.stage, |best| &best.0);
+        let held_out = test_mse.or(validation_mse);
+        let found = Found { train_mse, held_out, biases: model.biases.is_some(), learned };
+        let kind = Kind::of(manifest, &self.config.rank, &found);
         Ok(Outcome {
+            kind,
             last: trainer.state.last,
             stopped_by,
             best_iteration,
