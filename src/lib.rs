@@ -47,5 +47,5 @@ pub use completion::{Algorithm, Completion, LogLine, Metric};
 pub use dataset::{ConvertOptions, Dataset, Split, parse_size};
 pub use fill::{Fill, Filled, HeldOut};
 pub use model::{Model, Prediction, Recommendation};
-pub use run::{Evaluation, Format, Outcome, Run, StoppedBy};
+pub use run::{DataKind, Evaluation, Format, Outcome, Run, StoppedBy};
 pub use tenfill_engine::{Error, Result};

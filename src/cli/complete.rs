@@ -57,7 +57,7 @@ pub(super) struct Arguments {
     #[arg(long, default_value_t = 1e-14, value_name = "SHARE")]
     gradient_tolerance: f64,
     /// Where to start: scaled (random, fitted in scale), uniform or gaussian (the paper's raw
-    /// start), or a run whose model to start from
+    /// start), spectral (one component after another, from the spectrum of what is left over), or a run whose model to start from
     #[arg(long, default_value = "scaled", value_name = "START")]
     init: String,
     /// Seeds the start, and the split of a raw file
@@ -196,7 +196,7 @@ fn output(arguments: &Arguments) -> Output {
 
 /// Whether a start is another run's model.
 fn is_run(init: &str) -> bool {
-    !["scaled", "uniform", "gaussian"].contains(&init)
+    !["scaled", "uniform", "gaussian", "spectral"].contains(&init)
 }
 
 /// The ranks and the recipe for a dataset.
@@ -287,15 +287,16 @@ fn configure(arguments: &Arguments, converted: Option<&Path>, team: Team) -> Res
         "scaled" => Init::Scaled,
         "uniform" => Init::Uniform,
         "gaussian" => Init::Gaussian,
+        "spectral" => Init::Spectral,
         run => Init::Run(std::path::absolute(run).context("find", run)?),
     };
     config.precision = match arguments.precision {
         PrecisionArgument::Mixed => Precision::Mixed,
         PrecisionArgument::F64 => Precision::F64,
     };
-    let raw = matches!(config.init, Init::Uniform | Init::Gaussian);
+    let raw = matches!(config.init, Init::Uniform | Init::Gaussian | Init::Spectral);
     if raw && !config.recipe.is_plain() && (config.rank_auto || config.recipe.bias != BiasChoice::Auto) {
-        let what = "--init uniform and gaussian are starts of the plain method: add --bias none --penalty 0 \
+        let what = "--init uniform, gaussian and spectral are starts of the plain method: add --bias none --penalty 0 \
                     --no-grow";
         return Err(Error::request(what));
     }

@@ -159,6 +159,7 @@ pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<ExitCode> 
         } else {
             needs = needs.with_chunks();
         }
+        needs = needs.with_growth(manifest, &rank, threads);
         let (most, least) = (needs.most(), needs.total(needs.fewest()));
         let of = if ranks > 1 { format!(" in each of {ranks} processes") } else { String::new() };
         context.print(format_args!(

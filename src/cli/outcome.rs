@@ -62,6 +62,7 @@ pub(super) fn report(outcome: &Outcome, run: &Path, usage: &Usage, context: &Con
         units::duration(outcome.progress.cpu_seconds),
         units::size(peak),
     ));
+    context.print(format_args!("  the data are {}", outcome.kind));
     say_learned(outcome, context);
     let errors: serde_json::Map<String, serde_json::Value> = (outcome.errors.iter())
         .map(|of| {
@@ -84,6 +85,7 @@ pub(super) fn report(outcome: &Outcome, run: &Path, usage: &Usage, context: &Con
         "validation_mse": outcome.validation_mse,
         "test_mse": outcome.test_mse,
         "learned": outcome.learned,
+        "data": outcome.kind,
         "weights": outcome.weights,
         "biases": outcome.biases,
         "penalty": outcome.penalty,

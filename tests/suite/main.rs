@@ -16,6 +16,7 @@ mod joined;
 mod kill;
 mod layers;
 mod many_modes;
+mod missing;
 #[cfg(feature = "mpi")]
 mod mpi;
 mod objective;

@@ -9,7 +9,7 @@ use std::time::Instant;
 use tenfill_engine::Control;
 use tenfill_engine::objective::Needs;
 use tenfill_engine::recipe::Recipe;
-use tenfill_engine::run::{Config, Every, Limits, Outcome, RunDirectory, complete, resume, unobserved};
+use tenfill_engine::run::{Config, Every, Init, Limits, Outcome, RunDirectory, complete, resume, unobserved};
 use tenfill_engine::shard::Dataset;
 use tenfill_engine::storage::{Output, RealDisk};
 use tenfill_engine::stream::{Access, LANES};
@@ -128,6 +128,31 @@ fn few_passes_give_the_same_bits_on_any_team() {
     let run = place.path().join("run");
     begin(3, &dataset, &run, &config).unwrap();
     for (size, iterations) in [(2, 13), (5, 19), (1, 40)] {
+        go_on(size, &run, iterations).unwrap();
+    }
+    assert!(result(&run) == (alone, log));
+}
+
+/// Components from the spectrum of the residual, one by one.
+#[test]
+fn the_spectrum_gives_the_same_bits_on_any_team() {
+    let place = crate::common::folder();
+    let dataset = synth(place.path(), "--dims 9000,60,50 --rank 2,3,3 --entries 90000 --factors gaussian");
+    let mut config = plain(&dataset, vec![2, 3, 3], 40);
+    config.init = Init::Spectral;
+    config.set_tolerances(None, Some(1e-14));
+    begin(1, &dataset, &place.path().join("alone"), &config).unwrap();
+    let (alone, log) = result(&place.path().join("alone"));
+    assert!(log.iter().any(|line| line["phase"] == "spectral") && log.last().unwrap()["phase"] != "spectral");
+    for size in [2, 3] {
+        let run = place.path().join(format!("run{size}"));
+        begin(size, &dataset, &run, &config).unwrap();
+        assert!(result(&run) == (alone.clone(), log.clone()), "{size} processes");
+    }
+    config.solver.max_iterations = 3;
+    let run = place.path().join("run");
+    begin(3, &dataset, &run, &config).unwrap();
+    for (size, iterations) in [(2, 9), (1, 40)] {
         go_on(size, &run, iterations).unwrap();
     }
     assert!(result(&run) == (alone, log));

@@ -6,6 +6,7 @@
 //! | the mean squared residual over the train entries, its gradient, the step's sums | [`Streamed`] |
 //! | the memory that takes | [`Needs`] |
 //! | the same for data with noise | [`Regularised`]: with [`Coordinates`], a [`Penalty`], biases |
+//! | what residuals of entries in the same fibre have in common | [`shared_fibres`] |
 //! | biases and their damping, from the data | [`bias_fit`] |
 //! | rows from their own entries, with what is uncertain about the others | [`rows_fit`] |
 //! | what a value at an end of its range says | [`thresholds`](fn@thresholds) |
@@ -13,6 +14,7 @@
 
 pub mod bias_fit;
 mod coordinates;
+mod fibres;
 mod needs;
 mod penalty;
 mod regularised;
@@ -25,10 +27,11 @@ mod thresholds;
 mod unseen;
 
 pub use coordinates::Coordinates;
-pub use needs::{Needs, RefinementMemory};
+pub use fibres::{Fibres, shared_fibres};
+pub use needs::{GrowthMemory, Needs, RefinementMemory};
 pub use penalty::{Penalty, PenaltyKind};
 pub use regularised::Regularised;
-pub use score::{Scored, Scoring, r2, residuals, score, varies};
+pub use score::{Scored, Scoring, has_learned, r2, residuals, score, varies};
 pub use streamed::Streamed;
 pub use thresholds::thresholds;
 pub use unseen::UnseenRows;

@@ -1,5 +1,6 @@
 //! The memory that a run needs, known before it starts.
 
+use super::fibres::RECORD;
 use super::rows_fit::covariance_bytes;
 use crate::error::{Error, Result};
 use crate::kernel::{GradientSums, PaddingBuffer, Precision};
@@ -131,6 +132,17 @@ impl Needs {
         Needs { copies: self.copies + 2, ..self }
     }
 
+    /// For growth from what is missing, where the plain method may stall: a point to go back to, one that grows with its
+    /// gradient, and the entries that share fibres, which every process has all of.
+    pub fn with_growth(self, manifest: &Manifest, ranks: &[usize], threads: usize) -> Self {
+        let most = GrowthMemory::of(manifest, ranks).entries as u64 * (ranks.len() as u64 - 1);
+        // Of several processes they travel as words: what was collected, what is sent, what has come.
+        let kept = most * if self.several { 3 * RECORD } else { RECORD };
+        let block = manifest.train.entries.min(65_535) * 16 * (ranks.len() as u64 - 1);
+        let constant = self.constant + kept + block * (threads as u64).min(self.lanes);
+        Needs { copies: self.copies + 2, constant, ..self }
+    }
+
     /// A copy of the solver's state, to go back to where a pass is cut short, and to be written while the next
     /// one computes: all but the trial point and its partials. Done without where the budget has no room for it.
     pub fn snapshot(&self) -> u64 {
@@ -170,6 +182,29 @@ impl Needs {
                 Err(Error::Budget { budget, needed: self.total(self.fewest()), what })
             }
         }
+    }
+}
+
+/// How many entries that share fibres are looked at when a model grows: a matter of data and ranks, not of a machine or
+/// its budget.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GrowthMemory {
+    /// Entries per mode.
+    pub entries: usize,
+}
+
+impl GrowthMemory {
+    /// Copies of all factors that they may take, beside a constant.
+    const COPIES: u64 = 16;
+    const CONSTANT: u64 = 4 << 20;
+
+    /// Where ranks do not go above these.
+    pub fn of(manifest: &Manifest, ranks: &[usize]) -> Self {
+        let rows = |mode: usize| u64::from(manifest.modes[mode].dim);
+        let copy: u64 = (0..ranks.len()).map(|mode| rows(mode) * ranks[mode] as u64 * 8).sum();
+        let most = (Self::CONSTANT + Self::COPIES * copy) / RECORD / (ranks.len() as u64 - 1).max(1);
+        // Ends of fibres are counted in 32 bits.
+        GrowthMemory { entries: most.min(manifest.train.entries).min(1 << 30) as usize }
     }
 }
 

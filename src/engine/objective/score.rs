@@ -132,6 +132,11 @@ pub fn varies(mean_mse: Option<f64>, mean: f64) -> Option<f64> {
     mean_mse.filter(|mse| mse.sqrt() > 1e-12 * mean.abs())
 }
 
+/// Whether a model that explains this share of the variance has learned anything: less would come by chance.
+pub fn has_learned(r2: f64) -> bool {
+    r2 > 1e-4
+}
+
 /// 1 - mse / mean_mse: the share of the variance about a mean that a model explains.
 pub fn r2(mse: f64, mean_mse: f64) -> f64 {
     1.0 - mse / mean_mse

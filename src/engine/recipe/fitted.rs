@@ -31,7 +31,7 @@ pub fn fitted(state: &State, extra: &Extra, coordinates: Option<&Coordinates>) -
             (stage, if stage.bias == BiasChoice::None { None } else { extra.biases.clone() })
         }
     };
-    let mut point = state.model().clone();
+    let mut point = extra.better_before(state).map_or_else(|| state.model(), |(point, _)| point).clone();
     if let Some(coordinates) = coordinates.filter(|_| stage.smoothed) {
         for (mode, factor) in point.factors.iter_mut().enumerate() {
             coordinates.scale_in_place(mode, factor);

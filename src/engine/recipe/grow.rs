@@ -1,5 +1,6 @@
 //! What a model of higher rank starts from: the directions that the residual itself points to.
 
+use super::spectrum::{for_each_index, position_in};
 use crate::error::Result;
 use crate::manifold::{Core, Distribution, Point, Tangent, orthonormalize};
 use crate::objective::{Coordinates, Regularised};
@@ -159,23 +160,4 @@ fn orthonormal(rows: Rows, rng: &mut Pcg64, coordinates: &Coordinates, mode: usi
         share *= 10.0;
     }
     tried
-}
-
-/// Calls `each(position, index)` for every number of a core.
-fn for_each_index(ranks: &[usize], mut each: impl FnMut(usize, &[usize])) {
-    let mut index = vec![0; ranks.len()];
-    for position in 0..ranks.iter().product() {
-        each(position, &index);
-        for mode in (0..ranks.len()).rev() {
-            index[mode] += 1;
-            if index[mode] < ranks[mode] {
-                break;
-            }
-            index[mode] = 0;
-        }
-    }
-}
-
-fn position_in(ranks: &[usize], index: &[usize]) -> usize {
-    index.iter().zip(ranks).fold(0, |position, (i, rank)| position * rank + i)
 }

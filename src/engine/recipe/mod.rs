@@ -10,6 +10,7 @@
 //! | what follows a stage? | `stages` |
 //! | what do counts and biases say before the first iteration? | `prepare` |
 //! | what does a model of higher rank start from? | `grow` |
+//! | what if the plain method stalls, with components missing? | `missing`, `spectrum` |
 //! | can the rows of the best model be better ones? | `refine` |
 //! | how are noisy data fitted in a few passes? | `sweeping` |
 //! | who moves solver, biases and plan on together? | [`Trainer`] |
@@ -26,11 +27,13 @@
 mod fitted;
 mod fitting;
 mod grow;
+mod missing;
 mod moves;
 mod plan;
 mod prepare;
 mod refine;
 mod settings;
+mod spectrum;
 mod stages;
 mod sweeping;
 mod tell;
@@ -39,6 +42,7 @@ mod tests;
 mod trainer;
 
 pub use fitted::{Fitted, fitted};
+pub use missing::Growth;
 pub use plan::{Leader, Move, Next, Plan, Stage, Tried};
 pub use refine::Refined;
 pub use settings::{BiasChoice, PenaltyChoice, Recipe, auto_rank, rating_range};

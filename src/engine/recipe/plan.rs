@@ -1,5 +1,6 @@
 //! What is tried next, and whether it helped: a state machine without mathematics.
 
+use super::missing::Growth;
 use super::settings::{BiasChoice, PenaltyChoice, Recipe};
 use crate::objective::PenaltyKind;
 use serde::{Deserialize, Serialize};
@@ -129,6 +130,9 @@ pub struct Plan {
     pub usual_lambda: f64,
     /// Whether there is nothing left to try.
     pub done: bool,
+    /// Where the way to components that the plain method misses stands. Not in files from before there was one.
+    #[serde(default)]
+    pub growth: Growth,
 }
 
 /// A change must lower the validation MSE by this share: less is noise.
@@ -195,6 +199,7 @@ impl Plan {
             main: [0, 1],
             usual_lambda: 0.0,
             done: false,
+            growth: Growth::default(),
         }
     }
 

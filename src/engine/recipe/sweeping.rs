@@ -193,7 +193,7 @@ fn nothing_to_sweep() -> Error {
 }
 
 /// What stands in the solver's place while it has nothing to do: the best model so far, and records.
-fn empty_state(dims: &[usize], team: Team, before: Option<&State>) -> State {
+pub(super) fn empty_state(dims: &[usize], team: Team, before: Option<&State>) -> State {
     let point = Point::zeros(dims, &vec![1; dims.len()]).divided(team);
     let last = Iteration {
         iteration: 0,

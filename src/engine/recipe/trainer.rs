@@ -5,6 +5,7 @@ use super::fitting::{Fitting, Terms};
 use super::plan::{Move, Plan, Stage};
 use super::prepare::prepare;
 use super::settings::{BiasChoice, Recipe};
+use super::sweeping::empty_state;
 use crate::bayes::{Course, Fit, Origins, Posterior};
 use crate::control::Control;
 use crate::error::{Error, Result};
@@ -98,6 +99,8 @@ pub struct Setup<'a> {
     pub warm_fit: Option<(Fit, Vec<Origins>)>,
     /// Whether the plain method starts from a point that knows nothing of the data.
     pub cold: bool,
+    /// Whether it starts from the spectrum of the data, one component after another.
+    pub spectral: bool,
     /// Makes a solver.
     pub make_solver: Box<dyn Fn(Options) -> Solver + Send>,
 }
@@ -112,7 +115,7 @@ impl Trainer {
         plain_start: impl FnOnce(&Regularised) -> Result<Point>,
     ) -> Result<Self> {
         let (dataset, recipe, ranks) = (setup.dataset, setup.recipe, setup.ranks);
-        let (seed, options, cold) = (setup.seed, setup.options, setup.cold);
+        let (seed, options, cold, spectral) = (setup.seed, setup.options, setup.cold, setup.spectral);
         let fresh = setup.warm.is_none() && setup.warm_fit.is_none();
         let probe = setup.probe && fresh && recipe.decides() && recipe.bias == BiasChoice::Auto;
         let plain_first = recipe.is_plain() || probe;
@@ -131,7 +134,11 @@ impl Trainer {
         extra.plan.main = prepared.main;
         let mut fitting = Fitting::new(terms, objective, prepared.counts);
         let mut state;
-        if plain_first {
+        if plain_first && spectral {
+            let team = fitting.objective.data.team();
+            state = empty_state(&fitting.terms.dims, team, None);
+            state.last.passes = prepared.passes;
+        } else if plain_first {
             let point = plain_start(&fitting.objective)?;
             state = fitting.solver.start(&mut fitting.objective, point)?;
             state.last.passes += prepared.passes;
@@ -154,6 +161,9 @@ impl Trainer {
             extra.plan.enter(stage, Move::Begin, 0);
         }
         let mut trainer = Trainer { state, extra, fitting };
+        if plain_first && spectral {
+            trainer.begin_with_spectrum()?;
+        }
         trainer.note_best();
         let last = trainer.state.last;
         trainer.extra.plan.observe(last.iteration, last.cost, last.validation_mse);
@@ -190,8 +200,16 @@ impl Trainer {
                 phase.about.position == 0 && last.iteration >= self.fitting.terms.options.max_iterations;
             return used_up.then_some(StoppedBy::MaxIterations);
         }
+        if self.is_elsewhere() {
+            // All other rules wait until the better one of two fits is known.
+            let tolerance = self.fitting.terms.options.tolerance;
+            let small = last.train_mse <= tolerance && (tolerance > 0.0 || last.train_mse == 0.0);
+            let used_up = last.iteration >= self.fitting.terms.options.max_iterations;
+            let rules = [(small, StoppedBy::Tolerance), (used_up, StoppedBy::MaxIterations)];
+            return rules.into_iter().find(|(holds, _)| *holds).map(|(_, rule)| rule);
+        }
         if self.is_simple() {
-            return self.fitting.solver.stop(&self.state);
+            return self.fitting.solver.stop(&self.state).filter(|rule| !self.gives_up(*rule));
         }
         let tolerance = self.fitting.terms.options.tolerance;
         if last.train_mse <= tolerance && (tolerance > 0.0 || last.train_mse == 0.0) {
@@ -206,7 +224,7 @@ impl Trainer {
     }
 
     /// Whether nothing follows the present stage, so that the solver's own rules end the run.
-    fn is_simple(&self) -> bool {
+    pub(super) fn is_simple(&self) -> bool {
         !self.fitting.terms.recipe.decides()
     }
 
@@ -219,10 +237,18 @@ impl Trainer {
             self.check()?;
             return Ok(true);
         }
+        if self.look_for_missing()? {
+            self.check()?;
+            return Ok(false);
+        }
         if !self.is_simple()
+            && !self.is_elsewhere()
             && self.extra.plan.stage_over(iteration, self.ended(), self.fitting.terms.options.patience)
         {
-            self.next_stage()?;
+            match self.extra.plan.change == Move::Plain && self.may_miss() {
+                true => self.go_elsewhere()?,
+                false => self.next_stage()?,
+            }
             self.check()?;
             return Ok(false);
         }
@@ -238,6 +264,7 @@ impl Trainer {
         }
         let went = self.fitting.solver.iterate(&mut self.state, &mut self.fitting.objective)?.is_some();
         if went {
+            self.mark_phase();
             self.note_best();
             let last = self.state.last;
             self.extra.plan.observe(last.iteration, last.cost, last.validation_mse);
@@ -286,7 +313,7 @@ impl Trainer {
     }
 
     /// Whether no further iteration of this stage makes sense.
-    fn ended(&self) -> bool {
+    pub(super) fn ended(&self) -> bool {
         let state = &self.state;
         state.stuck
             || state.last.gradient_norm
@@ -352,7 +379,7 @@ impl Trainer {
 }
 
 /// Whether the data have enough chunks to take steps from.
-fn enough(objective: &Regularised) -> bool {
+pub(super) fn enough(objective: &Regularised) -> bool {
     objective.chunks() >= LEAST_CHUNKS
 }
 

@@ -3,6 +3,7 @@
 use crate::control::Control;
 use crate::error::Result;
 use crate::model::Model;
+use crate::objective::{has_learned, r2};
 use crate::shard::{Dataset, Split};
 
 /// Equal parts of the ids, by how many train entries they have.
@@ -14,6 +15,8 @@ pub struct Activity {
     pub split: Split,
     /// All entries that the model could score.
     pub total: Errors,
+    /// The errors of the mean of the train values on the same.
+    pub of_mean: Errors,
     /// Entries that it could not.
     pub unscored: u64,
     /// Per mode: errors by decile of activity, least active first, and the decile's range of train
@@ -50,6 +53,13 @@ impl Errors {
     }
 }
 
+impl Activity {
+    /// Whether the model says more than the mean of the train values.
+    pub fn learned(&self) -> bool {
+        self.of_mean.squares > 0.0 && has_learned(r2(self.total.squares, self.of_mean.squares))
+    }
+}
+
 /// Reads train for the counts, and test (validation, train, where there is none) for the errors.
 pub fn activity(model: &Model, datasets: &[Dataset], control: &Control) -> Result<Activity> {
     let order = model.point.order();
@@ -64,7 +74,8 @@ pub fn activity(model: &Model, datasets: &[Dataset], control: &Control) -> Resul
     let has = |split: Split| datasets.iter().any(|dataset| dataset.manifest().split(split).entries > 0);
     let split = [Split::Test, Split::Validation].into_iter().find(|&split| has(split));
     let split = split.unwrap_or(Split::Train);
-    let mut total = Errors::default();
+    let (mut total, mut of_mean) = (Errors::default(), Errors::default());
+    let mean = datasets.first().map_or(0.0, |dataset| dataset.manifest().mean());
     let mut unscored = 0;
     let mut sums = vec![[Errors::default(); DECILES]; order];
     let mut asked = vec![None; order];
@@ -79,6 +90,7 @@ pub fn activity(model: &Model, datasets: &[Dataset], control: &Control) -> Resul
             }
             let residual = answer.value - dataset.manifest().told(value);
             total.add(residual);
+            of_mean.add(mean - value);
             for (mode, deciles) in deciles.iter().enumerate() {
                 let decile = deciles.as_ref().map(|deciles| deciles[at[mode] as usize] as usize);
                 if let Some(decile) = decile.filter(|&decile| decile < DECILES) {
@@ -95,7 +107,7 @@ pub fn activity(model: &Model, datasets: &[Dataset], control: &Control) -> Resul
         };
         Some((0..DECILES).map(|decile| (sums[mode][decile], range(decile))).collect())
     });
-    Ok(Activity { split, total, unscored, modes: modes.collect(), counts })
+    Ok(Activity { split, total, of_mean, unscored, modes: modes.collect(), counts })
 }
 
 /// The decile of every index; 255 for those without train entries.

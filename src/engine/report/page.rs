@@ -121,6 +121,10 @@ fn tiles(facts: &Facts) -> String {
         };
         tiles.push((name, number(rmse)));
     }
+    let nothing = facts.activity.as_ref().is_some_and(|activity| !activity.learned());
+    if nothing {
+        tiles.push(("learned", "nothing".into()));
+    }
     if let Some(mse) = about.validation_mse {
         tiles.push(("validation MSE", number(mse)));
     }
@@ -132,7 +136,13 @@ fn tiles(facts: &Facts) -> String {
         .iter()
         .map(|(name, value)| format!("<div class=\"tile\"><span>{name}</span><b>{}</b></div>", escape(value)))
         .collect();
-    format!("<p>{}</p><div class=\"tiles\">{tiles}</div>", escape(&line))
+    let warning = match nothing {
+        true => {
+            "<p><strong>The model is no better than the mean of the train values: it has learned nothing.</strong></p>"
+        }
+        false => "",
+    };
+    format!("<p>{}</p>{warning}<div class=\"tiles\">{tiles}</div>", escape(&line))
 }
 
 /// Four digits that matter.

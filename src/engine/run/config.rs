@@ -22,6 +22,8 @@ pub enum Init {
     Uniform,
     /// The same with normal numbers.
     Gaussian,
+    /// One component after another, each from the spectrum of what is left over.
+    Spectral,
     /// The model of another run.
     Run(PathBuf),
 }

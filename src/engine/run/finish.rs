@@ -1,10 +1,11 @@
 //! The end of a run: rows fitted to their own entries where that helps, and the errors of the model.
 
+use super::kind::{Found, Kind};
 use super::save::{Kept, Saver};
 use super::train::{Outcome, Session, SplitErrors};
 use crate::error::{Error, Result};
 use crate::model::Clip;
-use crate::objective::{Scoring, r2, score, varies};
+use crate::objective::{Scoring, has_learned, r2, score, varies};
 use crate::recipe::{Fitted, Trainer};
 use crate::reduce::Exchange;
 use crate::shard::{Dataset, Split};
@@ -12,9 +13,6 @@ use crate::solver::{Algorithm, StoppedBy};
 use crate::storage::RunLayout;
 use crate::stream::{Share, Stream};
 use std::path::Path;
-
-/// A model that explains less of the variance has learned nothing: as much would come by chance.
-const LEARNED: f64 = 1e-4;
 
 impl Session<'_> {
     /// Iteration, train and validation error of the model that is kept.
@@ -26,7 +24,11 @@ impl Session<'_> {
                 self.best_train_mse.unwrap_or(state.last.train_mse),
                 Some(best.validation_mse),
             ),
-            None => (state.last.iteration, state.last.train_mse, state.last.validation_mse),
+            None => {
+                let before = trainer.extra.better_before(state);
+                let mse = before.map_or(state.last.train_mse, |(_, mse)| mse);
+                (state.last.iteration, mse, state.last.validation_mse)
+            }
         }
     }
 
@@ -90,15 +92,20 @@ impl Session<'_> {
             false => Some(r2(so_far.unwrap_or(train_mse), manifest.variance())),
         };
         // Of transformed values a median may explain little of squares, and yet be learned.
-        let learned = share.is_some_and(|share| share > LEARNED) || transform.is_some() && fitted > LEARNED;
+        let learned = share.is_some_and(has_learned) || transform.is_some() && has_learned(fitted);
         let stage = trainer.extra.best.as_ref().map_or(&trainer.extra.plan.stage, |best| &best.0);
+        let test_mse = error(Split::Test);
+        let held_out = test_mse.or(validation_mse);
+        let found = Found { train_mse, held_out, biases: model.biases.is_some(), learned };
+        let kind = Kind::of(manifest, &self.config.rank, &found);
         Ok(Outcome {
+            kind,
             last: trainer.state.last,
             stopped_by,
             best_iteration,
             train_mse,
             validation_mse,
-            test_mse: error(Split::Test),
+            test_mse,
             rank: model.point.ranks().to_vec(),
             biases: model.biases.is_some(),
             held: (0..model.held.len()).filter(|&mode| model.held[mode]).collect(),

@@ -43,7 +43,8 @@ pub(super) fn setup<'a>(config: &'a Config, dataset: &'a Dataset) -> Setup<'a> {
         probe: !config.rank_auto,
         warm: None,
         warm_fit: None,
-        cold: !matches!(config.init, Init::Run(_)),
+        cold: !matches!(config.init, Init::Run(_) | Init::Spectral),
+        spectral: config.init == Init::Spectral,
         make_solver: Box::new(move |options| solver(kind, entries, options)),
     }
 }
@@ -56,13 +57,24 @@ fn with_more(config: &Config, dataset: &Dataset, needs: Needs) -> Needs {
             return needs;
         }
         // With a rank that is given, a search may follow.
-        return needs.with_recipe(dataset).with_refinement(dataset.manifest(), &config.rank);
+        let needs = needs.with_recipe(dataset).with_refinement(dataset.manifest(), &config.rank);
+        return with_growth(config, dataset, needs);
     }
     let needs = if config.recipe.is_plain() { needs } else { needs.with_recipe(dataset) };
     let refines = config.recipe.refines();
     let needs = if refines { needs.with_refinement(dataset.manifest(), &config.rank) } else { needs };
     // What a recipe needs later, steps from chunks and of one pass may have before.
-    if has_chunks(config) && config.recipe.is_plain() { needs.with_chunks() } else { needs }
+    let needs = if has_chunks(config) && config.recipe.is_plain() { needs.with_chunks() } else { needs };
+    with_growth(config, dataset, needs)
+}
+
+/// Where components may be looked for in what a fit leaves over.
+fn with_growth(config: &Config, dataset: &Dataset, needs: Needs) -> Needs {
+    let auto = config.solver.algorithm == Algorithm::Auto && !config.sweeps_alone();
+    match auto || config.init == Init::Spectral {
+        true => needs.with_growth(dataset.manifest(), &config.rank, rayon::current_num_threads()),
+        false => needs,
+    }
 }
 
 /// Whether steps are made from chunks of the data.
@@ -272,7 +284,8 @@ pub(super) fn start_point(config: &Config, dataset: &Dataset, objective: &Regula
     match &config.init {
         Init::Uniform => Ok(random(Distribution::Uniform)),
         Init::Gaussian => Ok(random(Distribution::Gaussian)),
-        Init::Scaled => {
+        // (That of the spectrum is made where it is looked at.)
+        Init::Scaled | Init::Spectral => {
             let mut point = random(Distribution::Uniform);
             let scale = objective.data.least_squares_scale(&point)?;
             point.core.scale(scale);

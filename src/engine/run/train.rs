@@ -2,6 +2,7 @@
 
 use super::config::{Config, Init, check_rank};
 use super::directory::RunDirectory;
+use super::kind::Kind;
 use super::limits::Limits;
 use super::log::{Log, LogLine, Observer};
 use super::save::{Background, Durable, Mark, Saver, Snapshot};
@@ -49,6 +50,8 @@ pub struct Outcome {
     /// Its errors on every split that has entries, clipped, and with entries that biases alone
     /// have scored.
     pub errors: Vec<SplitErrors>,
+    /// What kind of data it was found to be.
+    pub kind: Kind,
     /// Whether it says more than the mean of the train values, judged on entries that it has not seen where
     /// there are any.
     pub learned: bool,

@@ -18,6 +18,8 @@ pub enum Phase {
     TwoPass,
     /// One pass: the length follows from the gradients at both ends.
     OnePass,
+    /// Two passes, while components are found one by one in the spectrum of what is left over.
+    Spectral,
     /// Every row fitted to its own entries, mode by mode.
     Sweep,
 }

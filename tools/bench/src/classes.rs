@@ -258,7 +258,8 @@ fn make(place: &Place, data: &Data, seed: u64, out: &Path) -> Result<(), String>
         Data::Zipf { n, entries } => (n, entries, |n, u| (f64::from(n + 1).powf(u) - 1.0) as u32, 0.0),
         Data::Offset { n, entries } => (n, entries, |n, u| (f64::from(n) * u) as u32, 100.0),
     };
-    let point = random_point(&[n as usize; 3], &[5; 3], Distribution::Uniform, seed);
+    // Not the seed of the run, whose start comes from the same generator.
+    let point = random_point(&[n as usize; 3], &[5; 3], Distribution::Uniform, 1000 + seed);
     let mut state = seed;
     // SplitMix64.
     let mut uniform = || {

@@ -1,0 +1,318 @@
+//! Where the plain method has stalled, components are missing: another way to them, and back where that is no better.
+//!
+//! A fit from a random start can end where components are missing for good: of data without a mean, or whose
+//! components have nothing to do with one another. There it is begun anew with one component, found in the spectrum of the
+//! residual ([`append`](super::spectrum::append)), conjugate gradients, and one component more, up to the ranks that
+//! were asked for. Where entries hardly share fibres, as with many modes, there is no such spectrum, and another
+//! random start is tried. The stalled fit is kept and comes back where it was the better one.
+
+use super::plan::Move;
+use super::spectrum::{PASSES, append};
+use super::trainer::{Extra, Trainer, enough};
+use crate::error::{Error, Result};
+use crate::manifold::{Distribution, Point, random_point_on};
+use crate::objective::GrowthMemory;
+use crate::solver::{Algorithm, Phase, State, Stochastic, StoppedBy};
+use serde::{Deserialize, Serialize};
+
+/// The plain method has stalled where so many iterations leave more than this share of the cost. On the plateaus of
+/// `tenfill-bench instances` 25 iterations left at most 0.69 (10000^3 at an oversampling of 5), in fits that
+/// missed components 0.93 and more (order 3, diagonal cores and normal factors, seeds 11 to 13).
+const WINDOW: usize = 25;
+const STALLED: f64 = 0.8;
+/// What is left of the variance is more than this: a smaller rest is taken for noise.
+const LEFT: f64 = 1e-4;
+/// A component is followed by the next when an iteration leaves more than this share of the cost, from an age on, and
+/// in any case at another.
+const SETTLED: f64 = 0.98;
+const LEAST_AGE: usize = 6;
+const MOST_AGE: usize = 15;
+/// Other random starts, where there is no spectrum.
+const MOST_RESTARTS: usize = 3;
+/// Where validation decides, growth is for data of which biases explain less than this share.
+const UNBIASED: f64 = 0.1;
+/// Values have no mean to speak of where their variance is more than this share of their mean square.
+const NO_MEAN: f64 = 0.5;
+
+/// Where the way to missing components stands; it goes into checkpoints.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Growth {
+    /// The iteration and the cost that later ones are compared with.
+    pub mark: Option<(usize, f64)>,
+    /// How many components there are, while they are found one by one; 0 otherwise.
+    pub components: usize,
+    /// Whether another way is being tried.
+    pub under_way: bool,
+    /// The error of the fit that it has to be better than, which is kept.
+    pub before: Option<f64>,
+    /// Random starts that were tried.
+    pub restarts: usize,
+    /// Whether there is nothing more to try.
+    pub done: bool,
+}
+
+impl Extra {
+    /// The fit that was kept and its error, where that is better than the state's, which is on another way. Without
+    /// validation entries: these keep the best model themselves.
+    pub fn better_before(&self, state: &State) -> Option<(&Point, f64)> {
+        let growth = &self.plan.growth;
+        let (point, _) = self.accepted.as_ref().filter(|_| growth.under_way && state.best.is_none())?;
+        let whole = point.ranks() == state.point.ranks();
+        growth.before.filter(|before| !whole || *before <= state.last.train_mse).map(|before| (point, before))
+    }
+}
+
+impl Trainer {
+    /// Whether components are being found one by one.
+    pub(super) fn is_growing(&self) -> bool {
+        self.extra.plan.growth.components > 0
+    }
+
+    /// Whether another way than the first is being tried.
+    pub(super) fn is_elsewhere(&self) -> bool {
+        self.extra.plan.growth.under_way
+    }
+
+    /// Looks whether the plain method has stalled, or the way to what it misses has come to a turn: `true` where
+    /// something was changed, and there is no iteration.
+    pub(super) fn look_for_missing(&mut self) -> Result<bool> {
+        let auto = self.fitting.terms.options.algorithm == Algorithm::Auto;
+        if self.extra.plan.change != Move::Plain || !auto && !self.is_elsewhere() {
+            return Ok(false);
+        }
+        let (iteration, cost) = (self.state.last.iteration, self.state.last.cost);
+        if self.state.stochastic.is_some() {
+            self.extra.plan.growth.mark = None;
+            return Ok(false);
+        }
+        if self.is_simple() && self.fitting.solver.stop(&self.state).is_some_and(|rule| self.gives_up(rule)) {
+            return self.go_elsewhere().map(|()| true);
+        }
+        let (since, at) = *self.extra.plan.growth.mark.get_or_insert((iteration, cost));
+        if self.is_growing() {
+            let costs = &self.extra.plan.costs;
+            let settled = match costs.as_slice() {
+                [.., before, last] => *last > SETTLED * before,
+                _ => false,
+            };
+            let age = iteration - since;
+            if self.state.stuck || age >= MOST_AGE || age >= LEAST_AGE && settled {
+                return self.next_component().map(|()| true);
+            }
+            return Ok(false);
+        }
+        if iteration - since < WINDOW {
+            // A fit that cannot go on from where it has been put is no better than one that has stalled.
+            let ended = self.is_elsewhere() && self.ended();
+            return if ended { self.end_elsewhere().map(|()| true) } else { Ok(false) };
+        }
+        self.extra.plan.growth.mark = Some((iteration, cost));
+        if cost <= STALLED * at {
+            return Ok(false);
+        }
+        if self.is_elsewhere() {
+            return self.end_elsewhere().map(|()| true);
+        }
+        if self.may_miss() { self.go_elsewhere().map(|()| true) } else { Ok(false) }
+    }
+
+    /// Whether components may be missing. How many iterations are left does not matter: who goes on with more of them gets
+    /// what they would have got at once.
+    pub(super) fn may_miss(&self) -> bool {
+        let (terms, growth) = (&self.fitting.terms, &self.extra.plan.growth);
+        let biases = self.extra.plan.biases_mse;
+        !growth.done
+            && !growth.under_way
+            && terms.options.algorithm == Algorithm::Auto
+            && self.state.last.train_mse > LEFT * terms.variance
+            && (!terms.recipe.decides() || biases.is_some_and(|mse| mse > (1.0 - UNBIASED) * terms.variance))
+    }
+
+    /// Whether a rule that would end the run says that components may be missing: there is no way down any more, or
+    /// validation does not improve on data without a mean.
+    pub(super) fn gives_up(&self, rule: StoppedBy) -> bool {
+        let (variance, square) = (self.fitting.terms.variance, self.fitting.terms.manifest.mean_square());
+        match rule {
+            StoppedBy::Step | StoppedBy::Gradient => self.may_miss(),
+            StoppedBy::Patience => self.may_miss() && variance > NO_MEAN * square,
+            _ => false,
+        }
+    }
+
+    /// Keeps the fit that has stalled, and begins anew.
+    pub(super) fn go_elsewhere(&mut self) -> Result<()> {
+        self.extra.plan.growth.before = Some(self.error());
+        self.extra.plan.growth.under_way = true;
+        self.extra.accepted = Some((self.state.point.clone(), None));
+        if self.first_component()? {
+            let control = &self.fitting.terms.control;
+            control.say("the fit has stalled: components are looked for in what it leaves over");
+            return Ok(());
+        }
+        self.restart()
+    }
+
+    /// Begins with one component; `false` where there is none to be found.
+    pub(super) fn first_component(&mut self) -> Result<bool> {
+        let (dims, order) = (self.fitting.terms.dims.clone(), self.fitting.terms.dims.len());
+        let team = self.fitting.objective.data.team();
+        let nothing = Point::zeros(&dims, &vec![1; order]).divided(team);
+        self.fitting.objective.data.set_ranks(&dims, &vec![1; order]);
+        let rms = self.fitting.terms.manifest.mean_square().sqrt();
+        self.append_to(&nothing, 0, rms)
+    }
+
+    /// One component more, or the end where none is found.
+    fn next_component(&mut self) -> Result<()> {
+        let have = self.extra.plan.growth.components;
+        let point = self.state.point.clone();
+        let rms = self.state.last.train_mse.sqrt();
+        if self.append_to(&point, have, rms)? {
+            return Ok(());
+        }
+        self.extra.plan.growth.components = 0;
+        self.end_elsewhere()
+    }
+
+    /// Goes on from a point with one component more than it has; `false` where none is found.
+    fn append_to(&mut self, point: &Point, have: usize, rms: f64) -> Result<bool> {
+        let terms = &self.fitting.terms;
+        let at = |count: usize| -> Vec<usize> { terms.bound.iter().map(|&rank| rank.min(count)).collect() };
+        let (had, ranks, last) = (at(have), at(have + 1), ranks_are(&terms.bound, have + 1));
+        let most = GrowthMemory::of(&terms.manifest, &terms.bound).entries;
+        let seed = terms.seed.wrapping_add(1 + have as u64);
+        let found = append(&mut self.fitting.objective, point, &had, &ranks, rms, most, seed)?;
+        self.state.last.passes += PASSES;
+        let Some(point) = found else { return Ok(false) };
+        self.enter_point(point)?;
+        if last {
+            self.extra.plan.growth.components = 0;
+        } else {
+            self.state.secant = None;
+            self.extra.plan.growth.components = have + 1;
+        }
+        Ok(true)
+    }
+
+    /// Begins with another random point.
+    fn restart(&mut self) -> Result<()> {
+        let growth = &mut self.extra.plan.growth;
+        if growth.restarts >= MOST_RESTARTS {
+            return self.go_back();
+        }
+        growth.restarts += 1;
+        let seed = self.fitting.terms.seed.wrapping_add(growth.restarts as u64);
+        let terms = &self.fitting.terms;
+        terms.control.say("the fit has stalled: another random start is tried");
+        let data = &mut self.fitting.objective.data;
+        let mut point = random_point_on(data.team(), &terms.dims, &terms.bound, Distribution::Uniform, seed);
+        data.set_ranks(&terms.dims, &terms.bound);
+        let scale = data.least_squares_scale(&point)?;
+        point.core.scale(scale);
+        self.enter_point(point)?;
+        if enough(&self.fitting.objective) {
+            self.state.stochastic = Some(Box::new(Stochastic::new(&self.state.point, seed, true)));
+            self.state.direction.fill(0.0);
+        }
+        Ok(())
+    }
+
+    /// Makes a point the state's, without an iteration of its own.
+    fn enter_point(&mut self, point: Point) -> Result<()> {
+        let stage = &mut self.extra.plan.stage;
+        stage.ranks = point.ranks().to_vec();
+        self.fitting.objective.data.set_ranks(&self.fitting.terms.dims, &stage.ranks);
+        let state = self.fitting.solver.start(&mut self.fitting.objective, point)?;
+        take_place(&mut self.state, state);
+        self.extra.plan.growth.mark = None;
+        self.extra.plan.costs.clear();
+        Ok(())
+    }
+
+    /// The other way has stalled as well: one more is tried, or what was better is gone on with.
+    fn end_elsewhere(&mut self) -> Result<()> {
+        let error = self.error();
+        let growth = &mut self.extra.plan.growth;
+        let full = self.extra.plan.stage.ranks == self.fitting.terms.bound;
+        let better = full && growth.before.is_none_or(|before| error < before);
+        let again = growth.restarts > 0 && growth.restarts < MOST_RESTARTS;
+        if better {
+            growth.before = Some(error);
+            self.extra.accepted = None;
+            if again {
+                self.extra.accepted = Some((self.state.point.clone(), None));
+            }
+        }
+        if again && self.state.last.train_mse > LEFT * self.fitting.terms.variance {
+            return self.restart();
+        }
+        if better {
+            self.settle();
+            return Ok(());
+        }
+        self.go_back()
+    }
+
+    /// Back to the fit that was kept.
+    fn go_back(&mut self) -> Result<()> {
+        let Some((point, _)) = self.extra.accepted.take() else {
+            self.settle();
+            return Ok(());
+        };
+        self.fitting.terms.control.say("the fit that had stalled was no worse, and is gone on with");
+        self.enter_point(point)?;
+        self.settle();
+        Ok(())
+    }
+
+    fn settle(&mut self) {
+        let growth = &mut self.extra.plan.growth;
+        (growth.under_way, growth.done, growth.components) = (false, true, 0);
+        self.extra.accepted = None;
+        self.state.stochastic = None;
+    }
+
+    /// By which fits are compared: the error on validation entries, or on train entries where there are none.
+    fn error(&self) -> f64 {
+        let last = &self.state.last;
+        last.validation_mse.unwrap_or(last.train_mse)
+    }
+
+    /// Marks an iteration that is part of finding components.
+    pub(super) fn mark_phase(&mut self) {
+        if self.is_growing() {
+            self.state.last.phase = Some(Phase::Spectral);
+        }
+    }
+
+    /// Begins a run with one component; an error where there is none to be found.
+    pub(super) fn begin_with_spectrum(&mut self) -> Result<()> {
+        let growth = &mut self.extra.plan.growth;
+        (growth.under_way, growth.done) = (true, true);
+        if self.first_component()? {
+            self.state.last.phase = Some(Phase::Start);
+            return Ok(());
+        }
+        let what = "`init` spectral looks at entries that share all indices but one, and there are too few of these, or \
+                    they have nothing in common: leave out `init`";
+        self.fitting.objective.data.team().agree(Err(Error::request(what)))
+    }
+}
+
+/// Whether no rank is above this number of components.
+fn ranks_are(bound: &[usize], components: usize) -> bool {
+    bound.iter().all(|&rank| rank <= components)
+}
+
+/// Puts a state in the place of another, whose records go on.
+fn take_place(of: &mut State, mut state: State) {
+    state.best = of.best.take().or(state.best);
+    state.last.iteration = of.last.iteration;
+    state.last.passes = of.last.passes + 1;
+    state.last.phase = of.last.phase;
+    if of.first_gradient_norm > 0.0 {
+        state.first_gradient_norm = of.first_gradient_norm;
+    }
+    state.guards += of.guards;
+    *of = state;
+}

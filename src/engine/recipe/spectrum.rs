@@ -1,0 +1,125 @@
+//! One component more, from the spectrum of the residual.
+
+use crate::error::Result;
+use crate::manifold::{Core, Distribution, Point, Tangent, orthonormalize};
+use crate::objective::{Regularised, shared_fibres};
+use crate::rows::Rows;
+use crate::solver::Objective;
+use rand::SeedableRng;
+use rand_pcg::Pcg64;
+
+/// Passes over the train entries that [`append`] makes.
+pub(super) const PASSES: usize = 4;
+
+/// The point with one column more in every mode whose rank is below `ranks`, or none where the residual does not say
+/// which: its entries hardly share fibres, or have nothing in common.
+///
+/// In every mode but the first on disk the column is the leading eigenvector of [`shared_fibres`]; there it is the
+/// residual projected on the others' columns. The core's new numbers are the residual projected on the new
+/// columns, all scaled by one least-squares step. `rms` is the root mean square of the residual.
+pub(super) fn append(
+    objective: &mut Regularised,
+    from: &Point,
+    have: &[usize],
+    ranks: &[usize],
+    rms: f64,
+    most: usize,
+    seed: u64,
+) -> Result<Option<Point>> {
+    let (dims, levels) = (from.dims(), objective.data.mode_order().to_vec());
+    let fibres = shared_fibres(&objective.data, from, rms, most)?;
+    let mut factors: Vec<Rows> = Vec::new();
+    for mode in 0..dims.len() {
+        let mut rows = widened(&from.factors[mode], have[mode], ranks[mode]);
+        let level = levels.iter().position(|&m| m == mode).unwrap_or(0);
+        if ranks[mode] > have[mode] && level > 0 {
+            let Some(column) = fibres[level - 1].leading(dims[mode], seed.wrapping_add(level as u64)) else {
+                return Ok(None);
+            };
+            rows.own().for_each(|row| rows.row_mut(row)[have[mode]] = column[row]);
+            if orthonormalize(&mut rows).is_err() {
+                return Ok(None);
+            }
+        }
+        factors.push(rows);
+    }
+    drop(fibres);
+    objective.data.set_ranks(&dims, ranks);
+    let mut point = Point { factors, core: Core::zeros(ranks) };
+    let is_old = |index: &[usize]| index.iter().zip(have).all(|(i, have)| i < have);
+    for_each_index(ranks, |position, index| {
+        if is_old(index) {
+            point.core.as_mut_slice()[position] = from.core.as_slice()[position_in(from.ranks(), index)];
+        }
+    });
+    let mut partials = Tangent::zeros_like(&point);
+    let first = levels[0];
+    if ranks[first] > have[first] {
+        // The new column is zero so far: these numbers of the core change no prediction, and the gradient by the column
+        // is the residual projected on what they stand for. Of modes that have all their columns, on a random one.
+        let mut rng = Pcg64::seed_from_u64(seed);
+        let mut probe = point.clone();
+        for_each_index(ranks, |position, index| {
+            let new = |mode: usize| ranks[mode] == have[mode] || index[mode] == have[mode];
+            if index[first] == have[first] && (0..ranks.len()).all(new) {
+                probe.core.as_mut_slice()[position] = rms * Distribution::Gaussian.draw(&mut rng);
+            }
+        });
+        objective.cost_and_gradient(&probe, &mut partials)?;
+        let rows = &mut point.factors[first];
+        for row in rows.own() {
+            rows.row_mut(row)[have[first]] = partials.factors[first].row(row)[have[first]];
+        }
+        // A gradient may be of any size.
+        let length = rows.gram(rows)[(have[first], have[first])].sqrt();
+        if !(length > 0.0 && length.is_finite()) {
+            return Ok(None);
+        }
+        rows.own().for_each(|row| rows.row_mut(row)[have[first]] /= length);
+        if orthonormalize(rows).is_err() {
+            return Ok(None);
+        }
+    }
+    objective.cost_and_gradient(&point, &mut partials)?;
+    let mut along = Tangent::zeros_like(&point);
+    for_each_index(ranks, |position, index| {
+        if !is_old(index) {
+            along.core.as_mut_slice()[position] = -partials.core.as_slice()[position];
+        }
+    });
+    let sums = objective.step_sums(&point, &along)?;
+    let step = -sums.slope / sums.curvature;
+    if !(step > 0.0 && step.is_finite()) {
+        return Ok(None);
+    }
+    point.core.axpy(step, &along.core);
+    Ok(Some(point))
+}
+
+/// The first columns of a factor, and zeros behind them.
+fn widened(from: &Rows, have: usize, rank: usize) -> Rows {
+    let mut rows = from.zeros_like(rank);
+    for row in rows.own() {
+        rows.row_mut(row)[..have].copy_from_slice(&from.row(row)[..have]);
+    }
+    rows
+}
+
+/// Calls `each(position, index)` for every number of a core.
+pub(super) fn for_each_index(ranks: &[usize], mut each: impl FnMut(usize, &[usize])) {
+    let mut index = vec![0; ranks.len()];
+    for position in 0..ranks.iter().product() {
+        each(position, &index);
+        for mode in (0..ranks.len()).rev() {
+            index[mode] += 1;
+            if index[mode] < ranks[mode] {
+                break;
+            }
+            index[mode] = 0;
+        }
+    }
+}
+
+pub(super) fn position_in(ranks: &[usize], index: &[usize]) -> usize {
+    index.iter().zip(ranks).fold(0, |position, (i, rank)| position * rank + i)
+}

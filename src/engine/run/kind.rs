@@ -1,0 +1,88 @@
+//! What kind of data a run has met, in a sentence.
+
+use crate::shard::Manifest;
+use crate::units::count;
+use serde::Serialize;
+use std::fmt;
+
+/// What is left of the variance where data are low-rank as they are: on train entries, and on those held out.
+const EXACT: [f64; 2] = [1e-6, 1e-4];
+/// Entries held out are fitted worse than train entries where these leave less than this share of their error.
+const WORSE: f64 = 0.8;
+/// Entries per degree of freedom that do where components have a mean (`tenfill-bench instances`), and what does in any
+/// case of three modes, as a multiple of the root of the number of cells (`tenfill-bench classes`, rank 5).
+const PER_DIMENSION: f64 = 5.0;
+const PER_ROOT: f64 = 4.0;
+
+/// What kind of data a run has met.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case", tag = "kind")]
+#[non_exhaustive]
+pub enum Kind {
+    /// A tensor of the rank explains all entries.
+    LowRank,
+    /// It leaves something over, however many entries there are.
+    Noisy {
+        /// Whether biases and priors, or a penalty, were fitted for that.
+        regularised: bool,
+    },
+    /// There are too few entries to tell.
+    TooFew {
+        /// How many would do.
+        entries_needed: u64,
+    },
+}
+
+/// What a run has found.
+pub(super) struct Found {
+    pub(super) train_mse: f64,
+    pub(super) held_out: Option<f64>,
+    pub(super) biases: bool,
+    pub(super) learned: bool,
+}
+
+impl Kind {
+    /// By the errors of a model of at most these ranks.
+    pub(super) fn of(manifest: &Manifest, ranks: &[usize], found: &Found) -> Self {
+        let spread = manifest.spread_square();
+        let exact = found.held_out.is_none_or(|mse| mse <= EXACT[1] * spread);
+        if !found.biases && exact && found.train_mse <= EXACT[0] * spread {
+            return Kind::LowRank;
+        }
+        let needed = needed(manifest, ranks);
+        let worse = found.held_out.is_some_and(|mse| found.train_mse < WORSE * mse);
+        if !found.biases && manifest.train.entries < needed && (worse || !found.learned) {
+            return Kind::TooFew { entries_needed: needed };
+        }
+        Kind::Noisy { regularised: found.biases }
+    }
+}
+
+/// How many entries would do for these ranks.
+fn needed(manifest: &Manifest, ranks: &[usize]) -> u64 {
+    let dims: Vec<f64> = manifest.dims().iter().map(|&dim| f64::from(dim)).collect();
+    let factor = |(&n, &r): (&f64, &usize)| n * r as f64 - (r * r) as f64;
+    let dimension: f64 = dims.iter().zip(ranks).map(factor).sum::<f64>()
+        + ranks.iter().map(|&rank| rank as f64).product::<f64>();
+    let root = if dims.len() == 3 { PER_ROOT * dims.iter().product::<f64>().sqrt() } else { 0.0 };
+    (PER_DIMENSION * dimension).max(root).ceil() as u64
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Kind::LowRank => f.write_str("low-rank as they are: fitted without biases or penalty"),
+            Kind::Noisy { regularised: true } => f.write_str(
+                "noisy: fitted with biases, and with priors or a penalty that validation has chosen",
+            ),
+            Kind::Noisy { regularised: false } => {
+                f.write_str("noisy: fitted as they are, without biases or penalty")
+            }
+            Kind::TooFew { entries_needed } => write!(
+                f,
+                "too few for this rank: fitted as far as they go; about {} entries would do, or a lower rank",
+                count(*entries_needed)
+            ),
+        }
+    }
+}
