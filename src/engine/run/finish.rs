@@ -80,6 +80,7 @@ impl Session<'_> {
             |mse: &f64| transform.is_some() || trainer.extra.sweeping.is_some() || chunks && differs(mse);
         let best = trainer.state.best.as_ref().map(|best| best.validation_mse);
         let fitted = 1.0 - best.unwrap_or(train_mse) / manifest.variance();
+        let as_fitted = (train_mse, best);
         if let Some(mse) = error(Split::Train).filter(rough) {
             train_mse = mse;
             let mse = transform.map_or(best, |_| error(Split::Validation));
@@ -95,8 +96,10 @@ impl Session<'_> {
         let learned = share.is_some_and(has_learned) || transform.is_some() && has_learned(fitted);
         let stage = trainer.extra.best.as_ref().map_or(&trainer.extra.plan.stage, |best| &best.0);
         let test_mse = error(Split::Test);
-        let held_out = test_mse.or(validation_mse);
-        let found = Found { train_mse, held_out, biases: model.biases.is_some(), learned };
+        // In the scale of the manifest's variance.
+        let (of_train, held_out) =
+            if transform.is_some() { as_fitted } else { (train_mse, test_mse.or(validation_mse)) };
+        let found = Found { train_mse: of_train, held_out, biases: model.biases.is_some(), learned };
         let kind = Kind::of(manifest, &self.config.rank, &found);
         Ok(Outcome {
             kind,
