@@ -18,7 +18,7 @@ use std::path::Path;
 /// The tag of a cell that was drawn: it comes behind all entries of the same cell.
 const DRAWN: u64 = 3;
 /// Entries that go to the writing thread at a time.
-const BATCH: usize = 1 << 14;
+const BATCH: usize = 1 << 13;
 
 /// How a spooled row is laid out, and what becomes of it.
 pub(super) struct Layout<'a> {
@@ -101,7 +101,7 @@ impl Job<'_> {
     /// Sorts the rows, joins those of the same entry, and writes the entries.
     pub(super) fn run<const W: usize, P: Payload>(
         &self,
-        mut spool: super::spool::Spool,
+        spool: super::spool::Spool,
     ) -> Result<(crate::shard::Written, Merged)>
     where
         Record<W, P>: Pod,
@@ -110,7 +110,7 @@ impl Job<'_> {
         let mut sorter = Sorter::<W, P>::new(packing.bits(), self.ties(), self.memory, self.scratch);
         self.control.progress().stage("sort", Unit::Rows, self.rows);
         let (mut number, mut change) = (0, 0);
-        spool.for_each_piece(|piece| {
+        spool.drain(|piece| {
             self.control.check()?;
             for row in piece.chunks_exact(self.layout.record) {
                 if number == change {
@@ -122,7 +122,6 @@ impl Job<'_> {
             self.control.progress().advance(sorter.len(), &"");
             Ok(())
         })?;
-        drop(spool);
         // With duplicates: what a conversion of all rows at once would have counted.
         let before = self.old.map_or(0, |old| {
             let manifest = old.dataset.manifest();
@@ -149,24 +148,32 @@ impl Job<'_> {
             self.rows + before + draws,
             self.layout.weighted,
         )?;
-        let (give, take) = crossbeam_channel::bounded::<Vec<Record<W, P>>>(4);
-        let order = self.level_dims.len();
+        let (give, take) = crossbeam_channel::bounded::<(Split, Vec<Record<W, P>>)>(4);
+        // Batches come back empty, so that none is made anew.
+        let (give_back, spare) = crossbeam_channel::bounded(8);
+        let weighted = self.layout.weighted;
+        let mut levels = vec![Vec::with_capacity(BATCH); self.level_dims.len()];
         std::thread::scope(|scope| {
             let writing = scope.spawn(move || -> Result<crate::shard::Written> {
-                let mut indices = [0; MAX_ORDER];
-                for batch in take {
-                    for entry in &batch {
-                        let tag = packing.unpack(&entry.key, &mut indices[..order]);
-                        let split = Split::ALL[tag.min(2) as usize];
-                        writer.push(split, &indices[..order], entry.value.value(), entry.value.weight())?;
-                    }
+                let (mut values, mut weights) = (Vec::with_capacity(BATCH), Vec::new());
+                for (split, mut batch) in take {
+                    packing.unpack_columns(&batch, &mut levels);
+                    values.clear();
+                    values.extend(batch.iter().map(|entry| entry.value.value()));
+                    weights.clear();
+                    weights.extend(batch.iter().filter_map(|entry| entry.value.weight()));
+                    writer.push(split, &levels, &values, weighted.then_some(&weights[..]))?;
+                    batch.clear();
+                    let _ = give_back.try_send(batch); // nobody needs it in the end
                 }
                 writer.finish()
             });
             let merged = match self.old {
-                None => self.merge_rows(sorter, Merger::new(self, give)),
-                Some(old) if self.same_splits => self.merge_splits(sorter, Merger::new(self, give), old),
-                Some(old) => self.merge_cells(sorter, Merger::new(self, give), old),
+                None => self.merge_rows(sorter, Merger::new(self, give, spare)),
+                Some(old) if self.same_splits => {
+                    self.merge_splits(sorter, Merger::new(self, give, spare), old)
+                }
+                Some(old) => self.merge_cells(sorter, Merger::new(self, give, spare), old),
             };
             let written = writing.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             // The writer's own error is the cause; the merger only sees that nobody listens.
@@ -318,11 +325,19 @@ fn same_cell<const W: usize>(a: &Key<W>, b: &Key<W>) -> bool {
     a[..W - 1] == b[..W - 1] && a[W - 1] >> 2 == b[W - 1] >> 2
 }
 
+/// The split that a key's last two bits tell.
+#[inline]
+fn split_of<const W: usize, P>(record: &Record<W, P>) -> Split {
+    Split::ALL[(record.key[W - 1] & 3).min(2) as usize]
+}
+
 /// Joins rows of the same entry. Weights of rows that are joined add up, and the mean is weighted.
 struct Merger<'a, const W: usize, P> {
     job: &'a Job<'a>,
-    give: crossbeam_channel::Sender<Vec<Record<W, P>>>,
-    batch: Vec<Record<W, P>>,
+    give: crossbeam_channel::Sender<(Split, Vec<Record<W, P>>)>,
+    spare: crossbeam_channel::Receiver<Vec<Record<W, P>>>,
+    /// One per split: it is written without a look at the others.
+    batches: [Vec<Record<W, P>>; 3],
     current: Option<Record<W, P>>,
     /// Of the values of the present entry's rows.
     sum: f64,
@@ -338,17 +353,34 @@ struct Merger<'a, const W: usize, P> {
 }
 
 impl<'a, const W: usize, P: Payload> Merger<'a, W, P> {
-    fn new(job: &'a Job<'a>, give: crossbeam_channel::Sender<Vec<Record<W, P>>>) -> Self {
+    fn new(
+        job: &'a Job<'a>,
+        give: crossbeam_channel::Sender<(Split, Vec<Record<W, P>>)>,
+        spare: crossbeam_channel::Receiver<Vec<Record<W, P>>>,
+    ) -> Self {
         let joins_splits = match job.layout.splitter {
             Splitter::Given => false,
             Splitter::Time { .. } => true,
             Splitter::Hash { .. } => job.old.is_some(),
         };
-        let batch = Vec::with_capacity(BATCH);
+        let batches = [(); 3].map(|()| Vec::with_capacity(BATCH));
         let (sum, weighted_sum, weight) = (0.0, 0.0, 0.0);
         let merged = Merged::default();
         let (current, count, is_old) = (None, 0, false);
-        Merger { job, give, batch, current, sum, weighted_sum, weight, count, is_old, joins_splits, merged }
+        Merger {
+            job,
+            give,
+            spare,
+            batches,
+            current,
+            sum,
+            weighted_sum,
+            weight,
+            count,
+            is_old,
+            joins_splits,
+            merged,
+        }
     }
 
     /// Whether the present entry has this key.
@@ -363,11 +395,14 @@ impl<'a, const W: usize, P: Payload> Merger<'a, W, P> {
             return Ok(());
         }
         self.end_entry()?;
+        // All are of one split.
+        let split = split_of(&entries[0]);
         while !entries.is_empty() {
-            let (now, later) = entries.split_at(entries.len().min(BATCH - self.batch.len()));
-            self.batch.extend_from_slice(now);
-            if self.batch.len() == BATCH {
-                self.send()?;
+            let batch = &mut self.batches[split as usize];
+            let (now, later) = entries.split_at(entries.len().min(BATCH - batch.len()));
+            batch.extend_from_slice(now);
+            if batch.len() == BATCH {
+                self.send(split)?;
             }
             entries = later;
         }
@@ -473,19 +508,26 @@ impl<'a, const W: usize, P: Payload> Merger<'a, W, P> {
                 )));
             }
         }
-        self.batch.push(entry);
-        if self.batch.len() == BATCH { self.send() } else { Ok(()) }
+        let split = split_of(&entry);
+        let batch = &mut self.batches[split as usize];
+        batch.push(entry);
+        if batch.len() == BATCH { self.send(split) } else { Ok(()) }
     }
 
-    fn send(&mut self) -> Result<()> {
-        let batch = std::mem::replace(&mut self.batch, Vec::with_capacity(BATCH));
+    fn send(&mut self, split: Split) -> Result<()> {
+        let empty = self.spare.try_recv().unwrap_or_else(|_| Vec::with_capacity(BATCH));
+        let batch = std::mem::replace(&mut self.batches[split as usize], empty);
         // Nobody listens only when the writer has failed: its own error is reported.
-        self.give.send(batch).map_err(|_| Error::Interrupted)
+        self.give.send((split, batch)).map_err(|_| Error::Interrupted)
     }
 
     fn finish(mut self) -> Result<Merged> {
         self.end_entry()?;
-        self.send()?;
+        for split in Split::ALL {
+            if !self.batches[split as usize].is_empty() {
+                self.send(split)?;
+            }
+        }
         Ok(self.merged)
     }
 }
