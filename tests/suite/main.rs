@@ -10,6 +10,7 @@ mod common;
 mod complete;
 mod crash;
 mod fill;
+mod fill_sd;
 mod interrupted;
 mod kill;
 mod layers;
@@ -23,6 +24,7 @@ mod roundtrip;
 mod rows;
 mod rows_fit;
 mod safety;
+mod says;
 mod splits;
 mod stochastic;
 #[cfg(feature = "stores")]

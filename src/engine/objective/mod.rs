@@ -28,7 +28,7 @@ pub use coordinates::Coordinates;
 pub use needs::{Needs, RefinementMemory};
 pub use penalty::{Penalty, PenaltyKind};
 pub use regularised::Regularised;
-pub use score::{Scored, Scoring, r2, residuals, score, varies};
+pub use score::{LITTLE, Scored, Scoring, over_biases, r2, residuals, score, varies};
 pub use streamed::Streamed;
 pub use thresholds::thresholds;
 pub use unseen::UnseenRows;

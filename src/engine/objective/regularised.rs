@@ -58,7 +58,7 @@ impl Regularised {
 
     /// What goes along with a point when entries are scored.
     pub fn scoring(&self) -> Scoring<'_> {
-        Scoring { biases: self.data.biases(), clip: self.clip, held: &self.held, mean: None }
+        Scoring { biases: self.data.biases(), clip: self.clip, held: &self.held, mean: None, baseline: None }
     }
 
     /// Errors of a model, in its own factors, on the entries of any stream of the dataset.

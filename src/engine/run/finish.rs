@@ -1,10 +1,11 @@
 //! The end of a run: rows fitted to their own entries where that helps, and the errors of the model.
 
+use super::end::End;
 use super::save::{Kept, Saver};
 use super::train::{Outcome, Session, SplitErrors};
 use crate::error::Result;
-use crate::model::Clip;
-use crate::objective::{Scoring, score, varies};
+use crate::model::{Baseline, Clip};
+use crate::objective::{Scoring, bias_fit, score, varies};
 use crate::recipe::Trainer;
 use crate::reduce::Exchange;
 use crate::shard::{Dataset, Split};
@@ -28,6 +29,35 @@ impl Session<'_> {
             ),
             None => (state.last.iteration, state.last.train_mse, state.last.validation_mse),
         }
+    }
+
+    /// Biases alone, which the model is compared with, as the run has kept them or from a few passes; none where memory
+    /// has no room for these.
+    fn baseline(&self, trainer: &Trainer, dataset: &Dataset) -> Result<Option<Baseline>> {
+        let (team, manifest, data) = (self.limits.team, dataset.manifest(), &trainer.objective().data);
+        let with = |biases| Some(Baseline::new(biases, self.config.recipe.range));
+        let directory = self.run.layout().model();
+        // Damage is `verify`'s to tell; what follows from the data can be found again.
+        let kept = Baseline::read(&directory).ok().flatten();
+        if let Some(biases) = kept.filter(|_| team.is_alone()) {
+            return Ok(with(biases));
+        }
+        let share = Share { lanes: self.config.lanes, team };
+        let train = Stream::open_share(dataset, Split::Train, None, share)?;
+        let taken = data.needs().total(0) + bias_fit::alone_bytes(manifest, train.all_lanes().len());
+        if self.any(taken > self.limits.memory) {
+            self.control
+                .detail("`memory` has no room to fit biases alone, so the model is not compared with them");
+            return Ok(None);
+        }
+        let biases = bias_fit::alone(manifest, &train)?;
+        let dims: Vec<usize> = manifest.dims().iter().map(|&dim| dim as usize).collect();
+        let written = match team.is_first() {
+            true => Baseline::write(self.run.disk(), &directory, &biases, &dims),
+            false => Ok(()),
+        };
+        team.agree(written)?;
+        Ok(with(biases))
     }
 
     /// What follows the last iteration, its state being durable.
@@ -63,6 +93,10 @@ impl Session<'_> {
         let manifest = dataset.manifest();
         let clip = self.config.recipe.range.map(|range| Clip::new(range, model.ends));
         let mean = manifest.mean();
+        let baseline = match stopped_by {
+            StoppedBy::Interrupted => None,
+            _ => self.baseline(&trainer, dataset)?,
+        };
         let mut errors = Vec::new();
         let dims: Vec<usize> = manifest.level_dims().iter().map(|&dim| dim as usize).collect();
         for split in Split::ALL {
@@ -72,12 +106,18 @@ impl Session<'_> {
                 let exchange = Exchange::new(&stream, &dims)?;
                 let (order, unseen) = (&manifest.mode_order, trainer.objective().data.unseen());
                 // Of the train values the manifest has sums of squares, which do not tell it beside a large mean.
-                let scoring =
-                    Scoring { biases: model.biases.as_ref(), clip, held: &model.held, mean: Some(mean) };
+                let scoring = Scoring {
+                    biases: model.biases.as_ref(),
+                    clip,
+                    held: &model.held,
+                    mean: Some(mean),
+                    baseline: baseline.as_ref(),
+                };
                 let scored = score(&stream, &exchange, &model.point, order, unseen, &scoring)?;
                 let mean_mse = varies(scored.of_mean.mse(), mean);
                 let weight = scored.all.weight / stream.weight_scale();
-                errors.push(SplitErrors { split, scored, mean_mse, weight });
+                let biases_mse = scored.of_biases.mse().filter(|_| baseline.is_some());
+                errors.push(SplitErrors { split, scored, mean_mse, biases_mse, weight });
             }
         }
         let of = |split: Split| errors.iter().find(|errors| errors.split == split);
@@ -97,7 +137,7 @@ impl Session<'_> {
         }
         let (validation_mse, test_mse) = (error(Split::Validation), error(Split::Test));
         let stage = trainer.extra.best.as_ref().map_or(&trainer.extra.plan.stage, |best| &best.0);
-        Ok(Outcome {
+        let outcome = Outcome {
             last: trainer.state.last,
             stopped_by,
             best_iteration,
@@ -113,6 +153,12 @@ impl Session<'_> {
             learned,
             weights: manifest.weights.as_ref().map(|weights| weights.column.clone()),
             progress: self.progress(trainer.objective()),
-        })
+        };
+        let written = match self.limits.team.is_first() {
+            true => End::write(self.run.disk(), self.run.path(), &outcome),
+            false => Ok(()),
+        };
+        self.limits.team.agree(written)?;
+        Ok(outcome)
     }
 }
