@@ -32,6 +32,7 @@ pub struct Fill {
     run: Option<PathBuf>,
     keep: Option<PathBuf>,
     all_cells: bool,
+    sd: bool,
     force: bool,
 }
 
@@ -39,7 +40,7 @@ impl Fill {
     /// Of the one file of `table`, which says how it is read. A tenth of its values is held out, half of it to
     /// tell the error, unless it has a split of its own.
     pub fn new(table: ConvertOptions) -> Self {
-        Fill { table, rank: None, run: None, keep: None, all_cells: false, force: false }
+        Fill { table, rank: None, run: None, keep: None, all_cells: false, sd: false, force: false }
     }
 
     /// The rank, one number per mode or one for all; found on validation where it is not given.
@@ -66,6 +67,13 @@ impl Fill {
         self
     }
 
+    /// Whether to tell the standard deviations of what is filled in, where the model has them: in a column `sd`, or, of a
+    /// wide table or an array, in a second file beside it (`out.sd.csv`, `out.sd.npy`).
+    pub fn sd(mut self, sd: bool) -> Self {
+        self.sd = sd;
+        self
+    }
+
     /// Whether to replace a table that is there already.
     pub fn force(mut self, force: bool) -> Self {
         self.force = force;
@@ -88,6 +96,7 @@ impl Fill {
             run: self.run.clone(),
             keep: self.keep.clone(),
             all_cells: self.all_cells,
+            sd: self.sd,
         };
         let configure = |dataset: &tenfill_engine::shard::Dataset| {
             let mut config = usual_config(dataset, self.rank.as_deref())?;

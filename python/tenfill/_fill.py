@@ -26,8 +26,10 @@ class Filled:
     """Rows that were added by `all_cells`."""
     unknown: int
     """Values by biases or the mean alone, because an id has no value."""
+    sd: bool
+    """Whether there are standard deviations of what was filled."""
     held_out: Mapping[str, Any] | None
-    """The error on values that were held out (`rmse`), beside that of the mean and of interpolation."""
+    """The error on values that were held out (`rmse`), beside that of the mean, of biases alone and of interpolation."""
     fields: Mapping[str, Any] = dataclasses.field(repr=False, default_factory=dict)
     """All that was found."""
 
@@ -39,6 +41,7 @@ def fill(
     run: Run | Path | None = None,
     keep: Path | None = None,
     all_cells: bool = False,
+    sd: bool = False,
     rank: int | Sequence[int] | Literal["auto"] | None = None,
     max_iterations: int | None = None,
     patience: int | None = None,
@@ -75,10 +78,11 @@ def fill(
 ) -> Filled:
     """Writes a table (a path, or a frame with nulls or NaN) back with its holes filled.
 
-    The options are those of `tenfill fill`; a path may also be that of a `.npy` array.
+    The options are those of `tenfill fill`; a path may also be that of a `.npy` array. With `sd` a long table has a
+    column of standard deviations, and a wide one or an array a second file beside it (`out.sd.npy`).
     """
     options: dict[str, object] = {
-        "output": out, "run": run.path if isinstance(run, Run) else run, "keep": keep, "all_cells": all_cells,
+        "output": out, "run": run.path if isinstance(run, Run) else run, "keep": keep, "all_cells": all_cells, "sd": sd,
         "rank": rank, "max_iterations": max_iterations, "patience": patience, "seed": seed, "memory": memory,
         "threads": threads, "force": force, "value": value, "weights": weights, "empty": empty, "where": where,
         "wide": wide, "id_columns": id_columns, "column_mode": column_mode,
@@ -94,5 +98,5 @@ def fill(
             found = call("fill", [place], options, modes=modes, line=line, progress=listener)
     finally:
         watcher.finish()
-    known: dict[str, Any] = {name: found[name] for name in ("rows", "filled", "added", "unknown", "held_out")}
+    known: dict[str, Any] = {name: found[name] for name in ("rows", "filled", "added", "unknown", "sd", "held_out")}
     return Filled(out=os.fspath(out), **known, fields=found)

@@ -65,6 +65,10 @@ class Evaluation:
     rmse: float | None
     mae: float | None
     r2: float | None
+    mean_rmse: float | None
+    """The RMSE of the mean of the train values."""
+    biases_rmse: float | None
+    """That of biases alone: a mean and a number per id, without a tensor."""
     entries: int
     fallback: int
     """Of these, scored by biases alone, because an id has no train entries."""

@@ -33,6 +33,23 @@ def test_a_frame_comes_back_with_its_holes_filled():
     assert np.sqrt((missed**2).mean()) < 0.2 * truth.std()
 
 
+def test_standard_deviations_stand_beside_what_was_filled():
+    station, day, hour, truth, holes = readings()
+    noisy = truth + np.random.default_rng(2).normal(0, 0.4, truth.shape)
+    values = np.where(holes, np.nan, noisy)
+    frame = polars.DataFrame(
+        {"station": station.ravel(), "day": day.ravel(), "hour": hour.ravel(), "pm10": values.ravel()}
+    )
+    done = tf.fill(frame, out="filled.parquet", modes=["station", "day", "hour"], value="pm10", sd=True, progress=False)
+    filled = polars.read_parquet("filled.parquet")
+    assert done.sd and filled.columns[-2:] == ["filled", "sd"]
+    assert (filled["sd"].is_null().to_numpy() == ~holes.ravel()).all()
+    assert done.held_out["biases_rmse"] < done.held_out["mean_rmse"]
+    np.save("in.npy", values)
+    assert tf.fill("in.npy", out="out.npy", sd=True, progress=False).sd
+    assert (np.isnan(np.load("out.sd.npy")) == ~holes).all()
+
+
 def test_an_array_comes_back_as_it_was():
     *_, truth, holes = readings()
     np.save("in.npy", np.asfortranarray(np.where(holes, np.nan, truth).astype(np.float32)))

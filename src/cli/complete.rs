@@ -7,12 +7,14 @@ use super::recipe::RecipeArguments;
 use super::{Context, Ranks, parse_list};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use tenfill_engine::convert::ConvertOptions;
 use tenfill_engine::error::{Error, IoContext, Result};
 use tenfill_engine::fetch::{fetch, is_dataset};
+use tenfill_engine::ingest;
 use tenfill_engine::kernel::Precision;
 use tenfill_engine::recipe::{BiasChoice, auto_rank};
-use tenfill_engine::run::{Config, Every, Init, Limits, RunDirectory, check_rank, complete};
-use tenfill_engine::shard::Dataset;
+use tenfill_engine::run::{Config, Every, Init, Limits, RunDirectory, check_rank, check_start, complete};
+use tenfill_engine::shard::{Dataset, Manifest};
 use tenfill_engine::storage::{Output, RealDisk, RunLayout};
 use tenfill_engine::team::Team;
 use tenfill_engine::units;
@@ -161,14 +163,27 @@ pub(super) fn run(mut arguments: Arguments, context: &Context) -> Result<ExitCod
     let is_dataset = is_dataset == true.to_string();
     // What is wrong with the request is said before anything is written.
     if is_dataset {
-        team.agree(Dataset::open(&arguments.input).and_then(|dataset| ask(&arguments, &dataset, team)))?;
+        team.agree(Dataset::open(&arguments.input).and_then(|dataset| {
+            let manifest = dataset.manifest();
+            check_start(&settle(&arguments, manifest, dataset.directory(), team)?, manifest)
+        }))?;
+    } else {
+        team.agree(if team.is_first() { check_raw(&arguments, context) } else { Ok(()) })?;
     }
     let run = team.agree(match team.is_first() {
         true => RunDirectory::create(&RealDisk, &output(&arguments)),
         false => Ok(RunDirectory::written_elsewhere(directory)),
     })?;
-    let (dataset, config) = prepare(&arguments, &run, is_dataset, context)?;
-    let outcome = complete(&run, &dataset, &config, &limits, &context.control, &*context.observe)?;
+    let outcome = prepare(&arguments, &run, is_dataset, context).and_then(|(dataset, config)| {
+        complete(&run, &dataset, &config, &limits, &context.control, &*context.observe)
+    });
+    let outcome = outcome.map_err(|error| match error {
+        Error::Budget { .. } => match run.keep_data() {
+            Some(kept) => Error::Kept { short: Box::new(error), kept },
+            None => error,
+        },
+        error => error,
+    })?;
     report(&outcome, directory, &usage, context)
 }
 
@@ -199,14 +214,30 @@ fn is_run(init: &str) -> bool {
     !["scaled", "uniform", "gaussian", "spectral"].contains(&init)
 }
 
+/// What can be seen to be wrong before a file is converted: what the options ask for together, and of the modes that it
+/// will have.
+fn check_raw(arguments: &Arguments, context: &Context) -> Result<()> {
+    let options = convert_options(arguments, RunLayout::of(&arguments.output).data(), context)?;
+    let input = &arguments.input;
+    // What flows by can be looked at only once, and a store is asked only once.
+    if !(input.is_file() || input.is_dir()) {
+        return Ok(());
+    }
+    let names: Vec<String> = {
+        let opened = ingest::open(input, &options.read, &context.control)?;
+        opened.plan().modes.iter().map(|mode| mode.name.clone()).collect()
+    };
+    let manifest = Manifest::expected(&names, options.holds_out_validation());
+    check_start(&settle(arguments, &manifest, input, context.team)?, &manifest)
+}
+
 /// The ranks and the recipe for a dataset.
-fn ask(arguments: &Arguments, dataset: &Dataset, team: Team) -> Result<Config> {
-    let manifest = dataset.manifest();
+fn ask(arguments: &Arguments, manifest: &Manifest, directory: &Path, team: Team) -> Result<Config> {
     let rank = match &arguments.rank {
         RankArgument::Auto => auto_rank(manifest),
         RankArgument::Given(rank) => check_rank(rank, manifest)?,
     };
-    let mut config = Config::new(dataset, rank);
+    let mut config = Config::of(manifest, directory, rank);
     config.lanes = match (arguments.lanes, &manifest.part) {
         (Some(lanes), Some(part)) if lanes != part.lanes => {
             let what = format!(
@@ -253,17 +284,21 @@ fn told(team: Team, path: &Path) -> Result<PathBuf> {
     text.map(PathBuf::from)
 }
 
-fn convert_raw(arguments: &Arguments, data: PathBuf, context: &Context) -> Result<()> {
+fn convert_options(arguments: &Arguments, data: PathBuf, context: &Context) -> Result<ConvertOptions> {
     let mut convert = arguments.convert.clone();
     convert.set_modes(context);
-    let options = convert.options(
+    convert.options(
         vec![arguments.input.clone()],
-        data.clone(),
+        data,
         arguments.seed,
         arguments.limits.memory,
         context.threads(arguments.limits.threads),
         false,
-    )?;
+    )
+}
+
+fn convert_raw(arguments: &Arguments, data: PathBuf, context: &Context) -> Result<()> {
+    let options = convert_options(arguments, data, context)?;
     let converted = tenfill_engine::convert::convert(&options, &context.control)?;
     converted.notes.iter().for_each(|note| context.control.say(note));
     let place = RunLayout::of(&arguments.output).data();
@@ -280,8 +315,14 @@ fn configure(arguments: &Arguments, converted: Option<&Path>, team: Team) -> Res
         }
         Some(data) => (Dataset::open(data)?, PathBuf::from(RunLayout::DATA)),
     };
-    let mut config = ask(arguments, &dataset, team)?;
+    let mut config = settle(arguments, dataset.manifest(), dataset.directory(), team)?;
     config.dataset = recorded;
+    Ok((dataset, config))
+}
+
+/// The configuration that the arguments ask for.
+fn settle(arguments: &Arguments, manifest: &Manifest, directory: &Path, team: Team) -> Result<Config> {
+    let mut config = ask(arguments, manifest, directory, team)?;
     config.seed = arguments.seed;
     config.init = match arguments.init.as_str() {
         "scaled" => Init::Scaled,
@@ -304,5 +345,5 @@ fn configure(arguments: &Arguments, converted: Option<&Path>, team: Team) -> Res
     config.solver.gradient_tolerance = arguments.gradient_tolerance;
     config.solver.max_iterations = arguments.max_iterations;
     config.solver.patience = arguments.patience;
-    Ok((dataset, config))
+    Ok(config)
 }

@@ -1,5 +1,6 @@
 //! `tenfill evaluate`.
 
+use super::outcome::{beside, say_little};
 use super::predict::in_pool;
 use super::{Context, given};
 use serde_json::json;
@@ -20,7 +21,8 @@ use tenfill_engine::units;
 ///
 /// On the test entries of its dataset, on another split, or on a file with the same columns.
 /// Entries with an id that has no train entries are scored by the biases of their other ids, or not
-/// at all where the model has no biases; both are counted. Where the model knows how sure it is,
+/// at all where the model has no biases; both are counted. Beside the error stand those of the mean and of
+/// biases alone (a mean and a number per id, fitted at the end of the run). Where the model knows how sure it is,
 /// it is also told how many of the values its intervals of 50, 80 and 95 % cover.
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -168,6 +170,7 @@ pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<ExitCode> 
         }
         _ => String::new(),
     };
+    let beside = beside(found.mean_mse, found.biases_mse);
     let coverage = found.coverage.map_or(String::new(), |coverage| {
         let told = coverage.iter().map(|x| format!("{:.1} %", 100.0 * x));
         format!("\n  covered by intervals of 50, 80 and 95 %: {}", told.collect::<Vec<_>>().join(", "))
@@ -176,7 +179,7 @@ pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<ExitCode> 
     let figure = |x: f64| if found.entries > 0 { json!(x) } else { json!(null) };
     if found.entries > 0 {
         context.print(format_args!(
-            "{} on {}: {} entries{weighted}\n  MSE  {:.6e}\n  RMSE {}\n  MAE  {}{explained}{coverage}{fallback}{unscored}{outside}",
+            "{} on {}: {} entries{weighted}\n  MSE  {:.6e}\n  RMSE {}{beside}\n  MAE  {}{explained}{coverage}{fallback}{unscored}{outside}",
             arguments.run.display(),
             arguments.on,
             units::count(found.entries),
@@ -191,6 +194,8 @@ pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<ExitCode> 
             arguments.on
         ));
     }
+    let judges = !matches!(on, On::Split(Split::Train)) && found.r2().is_some_and(|r2| r2 > 0.0);
+    say_little(found.over_biases().filter(|_| judges), context);
     if let (Some(found), Some(k)) = (&ranked, arguments.top) {
         context.print(format_args!(
             "  precision@{k} {:.6}\n  recall@{k}    {:.6}\n  NDCG@{k}      {:.6}   over {} ids with relevant entries",
@@ -206,6 +211,9 @@ pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<ExitCode> 
         "mae": figure(found.mae),
         "r2": found.r2(),
         "standard_deviation": found.mean_mse.map(f64::sqrt),
+        "mean_rmse": found.mean_mse.map(f64::sqrt),
+        "biases_rmse": found.biases_mse.map(f64::sqrt),
+        "over_biases": found.over_biases(),
         "entries": found.entries,
         "weighted": found.weighted,
         "fallback": found.fallback,

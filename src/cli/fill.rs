@@ -3,7 +3,7 @@
 use super::Context;
 use super::complete::{RankArgument, parse_ranks};
 use super::convert::ConvertArguments;
-use super::outcome::say_learned;
+use super::outcome::{say_learned, say_little};
 use serde_json::json;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -20,8 +20,12 @@ use tenfill_engine::usage::Usage;
 /// types, every value that was there as it was, and a column filled. A value is missing where convert says
 /// so: nothing, NA, NaN or null. Long tables (CSV, TSV, other text, Parquet), wide ones (--wide) and .npy
 /// arrays, of any size within the memory. Times are ids of their own unless --bin groups them. A part of the
-/// values is held out (--split, 90/5/5) to tell the error, beside that of the mean and of linear
-/// interpolation along a mode that has an order.
+/// values is held out (--split, 90/5/5) to tell the error, beside that of the mean, of biases alone and of
+/// linear interpolation along a mode that has an order.
+///
+/// With --sd a long table has a further column: sd, the standard deviation of an observation about what was
+/// filled in, empty where a value was. A wide table and an array get a second file beside them, OUT.sd.csv or
+/// OUT.sd.npy, with nothing (NaN) where a value was. Models that were fitted by sweeps know it.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -29,6 +33,7 @@ Examples:
   tenfill fill readings.parquet -o filled.parquet --all-cells
   tenfill fill hours-by-station.csv -o filled.csv --wide --column-mode station
   tenfill fill cube.npy -o filled.npy --memory 512M
+  tenfill fill readings.csv -o filled.csv --sd              with standard deviations
   tenfill fill readings.csv -o filled.csv --keep run        keeps the run, for predict and report
   tenfill fill more.csv -o filled.csv --run run             with a model that is there already")]
 pub(super) struct Arguments {
@@ -46,6 +51,9 @@ pub(super) struct Arguments {
     /// Add a row for every cell (combination of ids) that has none; how many is said first
     #[arg(long)]
     all_cells: bool,
+    /// Also tell the standard deviation of what is filled in: a column sd, or OUT.sd.csv, OUT.sd.npy
+    #[arg(long)]
+    sd: bool,
     /// Ranks, as complete takes them [default: auto]
     #[arg(long, value_parser = parse_ranks, value_name = "R,R,...|auto")]
     rank: Option<RankArgument>,
@@ -73,7 +81,7 @@ pub(super) struct Arguments {
 
 pub(super) fn run(arguments: Arguments, context: &Context) -> Result<ExitCode> {
     let usage = Usage::start();
-    let Arguments { input, output, run, keep, all_cells, rank, seed, force, .. } = arguments;
+    let Arguments { input, output, run, keep, all_cells, sd, rank, seed, force, .. } = arguments;
     let usual = Limits::of(context.team);
     let threads = context.threads(arguments.threads);
     let limits = Limits { memory: arguments.memory.unwrap_or(usual.memory), threads, ..usual };
@@ -85,7 +93,7 @@ pub(super) fn run(arguments: Arguments, context: &Context) -> Result<ExitCode> {
     if !held_out {
         convert.split = SPLIT;
     }
-    let options = FillOptions { convert, output: output.clone(), force, run, keep, all_cells };
+    let options = FillOptions { convert, output: output.clone(), force, run, keep, all_cells, sd };
     let configure = |dataset: &Dataset| {
         let ranks = rank.as_ref().and_then(RankArgument::given);
         let mut config = usual_config(dataset, ranks)?;
@@ -99,8 +107,23 @@ pub(super) fn run(arguments: Arguments, context: &Context) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// The error of what was held out, and what is to be had without a model.
+fn beside(held: &HeldOut) -> String {
+    let HeldOut { entries, rmse, mean_rmse, biases_rmse, interpolation, .. } = held;
+    let mut others = Vec::new();
+    others.extend(mean_rmse.map(|rmse| format!("the mean {}", digits(rmse))));
+    others.extend(biases_rmse.map(|rmse| format!("biases alone {}", digits(rmse))));
+    let along = |(mode, rmse): &(String, f64)| format!("linear interpolation along {mode} {}", digits(*rmse));
+    others.extend(interpolation.as_ref().map(along));
+    let mut said = format!("\n  held out   {} values: RMSE {}", units::count(*entries), digits(*rmse));
+    if !others.is_empty() {
+        said += &format!("\n  beside     {}", others.join(", "));
+    }
+    said
+}
+
 fn report(filled: &Filled, options: &FillOptions, usage: &Usage, context: &Context) {
-    let Filled { rows, filled: count, unknown, outside_bins, added, held_out, outcome } = filled;
+    let Filled { rows, filled: count, unknown, outside_bins, added, sd, held_out, outcome } = filled;
     let mut said = format!("{} values filled, {} rows or cells", units::count(*count), units::count(*rows));
     if *added > 0 {
         said += &format!(", {} rows added", units::count(*added));
@@ -114,14 +137,8 @@ fn report(filled: &Filled, options: &FillOptions, usage: &Usage, context: &Conte
     if *outside_bins > 0 {
         said += &format!("; {} outside the bins, taken as the nearest", units::count(*outside_bins));
     }
-    if let Some(HeldOut { entries, rmse, mean_rmse, interpolation, .. }) = held_out {
-        said += &format!("\n  held out   {} values: RMSE {}", units::count(*entries), digits(*rmse));
-        if let Some(mean) = mean_rmse {
-            said += &format!("\n  beside     the mean {}", digits(*mean));
-        }
-        if let Some((mode, rmse)) = interpolation {
-            said += &format!(", linear interpolation along {mode} {}", digits(*rmse));
-        }
+    if let Some(held) = held_out {
+        said += &beside(held);
     }
     said += &format!(
         "\n  {}, {} CPU, peak {} of memory",
@@ -133,17 +150,21 @@ fn report(filled: &Filled, options: &FillOptions, usage: &Usage, context: &Conte
     if let Some(outcome) = outcome {
         say_learned(outcome, context);
     }
+    say_little(held_out.as_ref().and_then(HeldOut::over_biases), context);
     context.finish(&json!({
         "rows": rows,
         "filled": count,
         "unknown": unknown,
         "outside_bins": outside_bins,
         "added": added,
+        "sd": sd,
         "held_out": held_out.as_ref().map(|held| json!({
             "split": held.split.name(),
             "entries": held.entries,
             "rmse": held.rmse,
             "mean_rmse": held.mean_rmse,
+            "biases_rmse": held.biases_rmse,
+            "over_biases": held.over_biases(),
             "interpolation_rmse": held.interpolation.as_ref().map(|(_, rmse)| rmse),
             "interpolation_mode": held.interpolation.as_ref().map(|(mode, _)| mode),
         })),

@@ -5,6 +5,7 @@ use serde_json::json;
 use std::path::Path;
 use std::process::ExitCode;
 use tenfill_engine::error::Result;
+use tenfill_engine::objective::LITTLE;
 use tenfill_engine::run::{Outcome, SplitErrors};
 use tenfill_engine::shard::Split;
 use tenfill_engine::solver::StoppedBy;
@@ -19,6 +20,18 @@ pub(super) fn say_learned(outcome: &Outcome, context: &Context) {
              --rank auto with validation entries, or more data",
         );
     }
+}
+
+/// A low-rank part that adds little to biases alone, by this share of their RMSE, says so.
+pub(super) fn say_little(over_biases: Option<f64>, context: &Context) {
+    let Some(over) = over_biases.filter(|&over| over < LITTLE) else { return };
+    let how = match over {
+        over if over < -LITTLE => format!("{:.1} % worse than", -100.0 * over),
+        over => format!("within {:.1} % of", 100.0 * over.abs().max(0.001)),
+    };
+    context.control.say(format!(
+        "the low-rank part adds little: the RMSE is {how} that of biases alone (a mean and a number per id)"
+    ));
 }
 
 /// The outcome for people and programs.
@@ -64,13 +77,18 @@ pub(super) fn report(outcome: &Outcome, run: &Path, usage: &Usage, context: &Con
     ));
     context.print(format_args!("  the data are {}", outcome.kind));
     say_learned(outcome, context);
+    if outcome.learned {
+        say_little(outcome.adds_little(), context);
+    }
     let errors: serde_json::Map<String, serde_json::Value> = (outcome.errors.iter())
         .map(|of| {
-            let SplitErrors { split, scored, mean_mse, weight } = of;
+            let SplitErrors { split, scored, mean_mse, biases_mse, weight } = of;
             let mse = scored.all.mse();
             let errors = json!({
                 "mse": mse, "rmse": mse.map(f64::sqrt), "mae": scored.all.mae(),
                 "r2": of.r2(), "standard_deviation": mean_mse.map(f64::sqrt),
+                "mean_rmse": mean_mse.map(f64::sqrt), "biases_rmse": biases_mse.map(f64::sqrt),
+                "over_biases": of.over_biases(),
                 "weight": weight, "entries": scored.all.scored,
                 "fallback": scored.fallback.scored, "unscored": scored.all.unscored,
             });
@@ -106,18 +124,26 @@ pub(super) fn report(outcome: &Outcome, run: &Path, usage: &Usage, context: &Con
     Ok(ExitCode::SUCCESS)
 }
 
+/// The RMSE of the mean and of biases alone, behind that of the model.
+pub(super) fn beside(mean_mse: Option<f64>, biases_mse: Option<f64>) -> String {
+    let mean = mean_mse.map(|mse| format!("mean {}", digits(mse.sqrt())));
+    let biases = biases_mse.map(|mse| format!("biases alone {}", digits(mse.sqrt())));
+    let others: Vec<String> = mean.into_iter().chain(biases).collect();
+    if others.is_empty() { String::new() } else { format!(" ({})", others.join(", ")) }
+}
+
 /// The errors on a split.
 fn line(errors: &SplitErrors) -> String {
     let scored = &errors.scored;
     let Some((mse, mae)) = scored.all.mse().zip(scored.all.mae()) else { return String::new() };
     let explained = errors.r2().map_or(String::new(), |r2| format!("   R^2 {}", digits(r2)));
-    let deviation = errors.mean_mse.map_or(String::new(), |mse| format!("   of sd {}", digits(mse.sqrt())));
+    let beside = beside(errors.mean_mse, errors.biases_mse);
     let fallback = match scored.fallback.scored {
         0 => String::new(),
         n => format!("   ({} entries by biases alone)", units::count(n)),
     };
     format!(
-        "\n  {:10} MSE {mse:.6e}   RMSE {}{deviation}   MAE {}{explained}{fallback}",
+        "\n  {:10} MSE {mse:.6e}   RMSE {}{beside}   MAE {}{explained}{fallback}",
         errors.split.name(),
         digits(mse.sqrt()),
         digits(mae),

@@ -1,9 +1,10 @@
 //! Progress on a terminal: a bar with rows, bytes and time left.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::collections::HashSet;
 use std::fmt;
 use std::io::IsTerminal;
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard};
 use tenfill_engine::control::{Progress, Unit};
 use tenfill_engine::message::printable;
 
@@ -13,11 +14,14 @@ pub(super) struct Bars {
     quiet: bool,
     visible: bool,
     verbose: bool,
+    /// What was said: nothing is said twice.
+    said: Mutex<HashSet<String>>,
 }
 
 impl Bars {
     pub(super) fn new(quiet: bool, verbose: bool) -> Self {
-        Bars { bar: Mutex::new(None), quiet, visible: !quiet && std::io::stderr().is_terminal(), verbose }
+        let visible = !quiet && std::io::stderr().is_terminal();
+        Bars { bar: Mutex::new(None), quiet, visible, verbose, said: Mutex::default() }
     }
 
     /// Removes the bar.
@@ -71,7 +75,8 @@ impl Progress for Bars {
     }
 
     fn say(&self, message: &str) {
-        if self.quiet {
+        let is_new = |mut said: MutexGuard<'_, HashSet<String>>| said.insert(message.into());
+        if self.quiet || !self.said.lock().map_or(true, is_new) {
             return;
         }
         match self.bar.lock() {

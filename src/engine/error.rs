@@ -66,6 +66,14 @@ pub enum Error {
         /// What asked for it.
         what: String,
     },
+    /// The memory does not suffice for a run whose file is converted already.
+    #[error("{short}; the file is converted and kept as {}: give that instead of it", place(kept))]
+    Kept {
+        /// What does not suffice.
+        short: Box<Error>,
+        /// The dataset.
+        kept: PathBuf,
+    },
     /// The output is there already.
     #[error("{} exists already: {hint}", place(path))]
     Exists {
@@ -114,6 +122,7 @@ impl Error {
             | Error::Corrupt { file, .. }
             | Error::Newer { file, .. } => Some(file),
             Error::Exists { path, .. } | Error::Io { path, .. } => Some(path),
+            Error::Kept { kept, .. } => Some(kept),
             Error::Request(_) | Error::Budget { .. } | Error::Process(_) | Error::Interrupted => None,
         }
     }

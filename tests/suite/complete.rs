@@ -198,7 +198,7 @@ fn what_cannot_be_done_is_said_in_one_sentence() {
         ("complete s --rank 2 -o run --tolerance=-1", "--tolerance -1 is negative"),
         ("evaluate nowhere", "there is no such run"),
         ("resume nowhere", "there is no such run"),
-        ("resume s", "this is no run"),
+        ("resume s", "s: this is a dataset, not a run: complete it first"),
     ] {
         let said = failure(&folder, arguments);
         assert!(said.contains(what), "{arguments}: {said}");

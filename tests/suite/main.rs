@@ -11,6 +11,7 @@ mod complete;
 mod crash;
 mod encoding;
 mod fill;
+mod fill_sd;
 mod interrupted;
 mod joined;
 mod kill;
@@ -28,6 +29,7 @@ mod roundtrip;
 mod rows;
 mod rows_fit;
 mod safety;
+mod says;
 mod splits;
 mod stochastic;
 #[cfg(feature = "stores")]

@@ -2,12 +2,13 @@
 
 use super::coverage::{Calibration, NOMINAL, coverage};
 use super::entries::{read_entries, say_empty};
+use crate::MAX_ORDER;
 use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::ingest::Source;
 use crate::kernel::ResidualSums;
-use crate::model::{Found, ModeIds, Model, Place, Places};
-use crate::objective::{Scoring, UnseenRows, r2, score, varies};
+use crate::model::{Baseline, Found, ModeIds, Model, Place, Places};
+use crate::objective::{Scoring, UnseenRows, over_biases, r2, score, varies};
 use crate::reduce::Exchange;
 use crate::shard::{Dataset, Split};
 use crate::stream::Stream;
@@ -22,6 +23,9 @@ pub struct Evaluation {
     /// The mean squared error of the mean of the train values on the same entries; none where the model does
     /// not know it or they do not vary.
     pub mean_mse: Option<f64>,
+    /// That of biases alone (a mean and a number per id, fitted without the tensor); none where the run has not come to its
+    /// end, or is from before they were kept.
+    pub biases_mse: Option<f64>,
     /// Whether the means are weighted, by the weights of the dataset's entries.
     pub weighted: bool,
     /// The entries in these means.
@@ -48,9 +52,15 @@ impl Evaluation {
         self.mean_mse.map(|mean_mse| r2(self.mse, mean_mse))
     }
 
+    /// How much lower the RMSE is than that of biases alone, as a share of it.
+    pub fn over_biases(&self) -> Option<f64> {
+        over_biases(self.mse, self.biases_mse)
+    }
+
     fn of(
         sums: &ResidualSums,
         mean_mse: Option<f64>,
+        biases_mse: Option<f64>,
         weighted: bool,
         fallback: u64,
         outside_bins: u64,
@@ -59,6 +69,7 @@ impl Evaluation {
             mse: sums.mse().unwrap_or(0.0),
             mae: sums.mae().unwrap_or(0.0),
             mean_mse,
+            biases_mse,
             weighted,
             entries: sums.scored,
             fallback,
@@ -93,12 +104,22 @@ pub fn evaluate_split(model: &Model, dataset: &Dataset, split: Split) -> Result<
     let stream = Stream::open(dataset, split, None)?;
     let mean = model.about.told_mean().unwrap_or_else(|| manifest.told_mean());
     let (biases, clip, held) = (model.biases.as_ref(), model.about.clipping(), &model.about.held);
-    let scoring = Scoring { biases, clip, held, mean: Some(mean), transform: model.about.transform() };
+    let baseline = Baseline::of(model)?;
+    let scoring = Scoring {
+        biases,
+        clip,
+        held,
+        mean: Some(mean),
+        transform: model.about.transform(),
+        baseline: baseline.as_ref(),
+    };
     let dims: Vec<usize> = manifest.level_dims().iter().map(|&dim| dim as usize).collect();
     let exchange = Exchange::new(&stream, &dims)?;
     let scored = score(&stream, &exchange, &model.point, &manifest.mode_order, &unseen, &scoring)?;
     let mean_mse = varies(scored.of_mean.mse(), mean);
-    let found = Evaluation::of(&scored.all, mean_mse, manifest.weights.is_some(), scored.fallback.scored, 0);
+    let biases_mse = scored.of_biases.mse().filter(|_| baseline.is_some());
+    let (weighted, fallback) = (manifest.weights.is_some(), scored.fallback.scored);
+    let found = Evaluation::of(&scored.all, mean_mse, biases_mse, weighted, fallback, 0);
     Ok(Evaluation { coverage: three(coverage(model, dataset, split, &NOMINAL)?), ..found })
 }
 
@@ -114,7 +135,8 @@ pub fn evaluate_file(
     control: &Control,
 ) -> Result<Evaluation> {
     let ids = ModeIds::of_all(model)?;
-    let (mut sums, mut of_mean) = (ResidualSums::default(), ResidualSums::default());
+    let baseline = Baseline::of(model)?;
+    let [mut sums, mut of_mean, mut of_biases] = [ResidualSums::default(); 3];
     let (mut fallback, mut outside) = (0, 0);
     let answers = Places::new(model, &vec![false; ids.len()]);
     let mut places = vec![Place::Unknown; ids.len()];
@@ -140,10 +162,16 @@ pub fn evaluate_file(
         if let Some(mean) = mean {
             of_mean.add_entry(mean - row.value, 1.0);
         }
+        if let Some(baseline) = &baseline {
+            let mut indices = [None; MAX_ORDER];
+            indices.iter_mut().zip(row.found).for_each(|(index, found)| *index = found.index());
+            of_biases.add_entry(baseline.at(&indices[..row.found.len()]) - row.value, 1.0);
+        }
         Ok(())
     })?;
     say_empty(empty, control);
     let mean_mse = varies(of_mean.mse(), mean.unwrap_or(0.0));
     let coverage = three(calibration.and_then(Calibration::finish));
-    Ok(Evaluation { coverage, ..Evaluation::of(&sums, mean_mse, false, fallback, outside) })
+    let biases_mse = of_biases.mse().filter(|_| baseline.is_some());
+    Ok(Evaluation { coverage, ..Evaluation::of(&sums, mean_mse, biases_mse, false, fallback, outside) })
 }

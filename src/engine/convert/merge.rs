@@ -18,7 +18,7 @@ use std::path::Path;
 /// The tag of a cell that was drawn: it comes behind all entries of the same cell.
 const DRAWN: u64 = 3;
 /// Entries that go to the writing thread at a time.
-const BATCH: usize = 1 << 14;
+const BATCH: usize = 1 << 13;
 
 /// How a spooled row is laid out, and what becomes of it.
 pub(super) struct Layout<'a> {
@@ -91,13 +91,19 @@ impl<const W: usize, P: Payload> Batch<W, P> {
         Batch { entries: Vec::with_capacity(BATCH), joined: Vec::new() }
     }
 
-    /// Entries, each with its weight.
-    fn weighted(&self) -> impl Iterator<Item = (&Record<W, P>, Option<f64>)> {
-        let mut joined = self.joined.iter().peekable();
-        self.entries.iter().enumerate().map(move |(at, entry)| {
-            let count = joined.next_if(|(place, _)| *place == at).map(|(_, count)| *count as f64);
-            (entry, entry.value.weight().or(count))
-        })
+    fn clear(&mut self) {
+        self.entries.clear();
+        self.joined.clear();
+    }
+
+    /// The weights of all entries; none where every one of them counts once.
+    fn weigh(&self, weights: &mut Vec<f64>) {
+        weights.clear();
+        weights.extend(self.entries.iter().filter_map(|entry| entry.value.weight()));
+        if weights.is_empty() && !self.joined.is_empty() {
+            weights.resize(self.entries.len(), 1.0);
+            self.joined.iter().for_each(|&(at, count)| weights[at] = count as f64);
+        }
     }
 }
 
@@ -126,7 +132,7 @@ impl Job<'_> {
     /// they were before a transform.
     pub(super) fn run<const W: usize, P: Payload>(
         &self,
-        mut spool: super::spool::Spool,
+        spool: super::spool::Spool,
     ) -> Result<(crate::shard::Written, f64, Merged)>
     where
         Record<W, P>: Pod,
@@ -136,7 +142,7 @@ impl Job<'_> {
             Sorter::<W, P>::new(packing.bits(), self.ties(), self.memory, self.scratch, self.control);
         self.control.progress().stage("sort", Unit::Rows, self.rows);
         let (mut number, mut change) = (0, 0);
-        spool.for_each_piece(|piece| {
+        spool.drain(|piece| {
             self.control.check()?;
             for row in piece.chunks_exact(self.layout.record) {
                 if number == change {
@@ -148,7 +154,6 @@ impl Job<'_> {
             self.control.progress().advance(sorter.len(), &"");
             Ok(())
         })?;
-        drop(spool);
         // With duplicates: what a conversion of all rows at once would have counted.
         let before = self.old.map_or(0, |old| {
             let manifest = old.dataset.manifest();
@@ -175,35 +180,42 @@ impl Job<'_> {
             self.rows + before + draws,
             self.weighing,
         )?;
-        let (give, take) = crossbeam_channel::bounded::<Batch<W, P>>(4);
-        let transform = self.options.transform;
-        let (order, control) = (self.level_dims.len(), self.control);
+        let (give, take) = crossbeam_channel::bounded::<(Split, Batch<W, P>)>(4);
+        // Batches come back empty, so that none is made anew.
+        let (give_back, spare) = crossbeam_channel::bounded(8);
+        let (transform, control) = (self.options.transform, self.control);
+        let mut levels = vec![Vec::with_capacity(BATCH); self.level_dims.len()];
         std::thread::scope(|scope| {
             let writing = scope.spawn(move || -> Result<(crate::shard::Written, f64)> {
-                let mut indices = [0; MAX_ORDER];
+                let (mut values, mut weights) = (Vec::with_capacity(BATCH), Vec::new());
                 let (mut sum, mut count) = (0.0, 0.0);
-                for batch in take {
+                for (split, mut batch) in take {
                     control.check()?;
-                    for (entry, weight) in batch.weighted() {
-                        let tag = packing.unpack(&entry.key, &mut indices[..order]);
-                        let split = Split::ALL[tag.min(2) as usize];
-                        let value = entry.value.value();
-                        if let Some(transform) = transform.filter(|_| split == Split::Train) {
-                            let weight = weight.unwrap_or(1.0);
+                    packing.unpack_columns(&batch.entries, &mut levels);
+                    values.clear();
+                    values.extend(batch.entries.iter().map(|entry| entry.value.value()));
+                    batch.weigh(&mut weights);
+                    if let Some(transform) = transform.filter(|_| split == Split::Train) {
+                        for (n, &value) in values.iter().enumerate() {
+                            let weight = weights.get(n).copied().unwrap_or(1.0);
                             sum += weight * transform.undo(value);
                             count += weight;
                         }
-                        writer.push(split, &indices[..order], value, weight)?;
                     }
+                    writer.push(split, &levels, &values, (!weights.is_empty()).then_some(&weights[..]))?;
+                    batch.clear();
+                    let _ = give_back.try_send(batch); // nobody needs it in the end
                 }
                 // Nobody waits for files of a conversion that has been given up.
                 control.check()?;
                 Ok((writer.finish()?, if count > 0.0 { sum / count } else { 0.0 }))
             });
             let merged = match self.old {
-                None => self.merge_rows(sorter, Merger::new(self, give)),
-                Some(old) if self.same_splits => self.merge_splits(sorter, Merger::new(self, give), old),
-                Some(old) => self.merge_cells(sorter, Merger::new(self, give), old),
+                None => self.merge_rows(sorter, Merger::new(self, give, spare)),
+                Some(old) if self.same_splits => {
+                    self.merge_splits(sorter, Merger::new(self, give, spare), old)
+                }
+                Some(old) => self.merge_cells(sorter, Merger::new(self, give, spare), old),
             };
             let written = writing.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             // The writer's own error is the cause; the merger only sees that nobody listens.
@@ -355,11 +367,19 @@ fn same_cell<const W: usize>(a: &Key<W>, b: &Key<W>) -> bool {
     a[..W - 1] == b[..W - 1] && a[W - 1] >> 2 == b[W - 1] >> 2
 }
 
+/// The split that a key's last two bits tell.
+#[inline]
+fn split_of<const W: usize, P>(record: &Record<W, P>) -> Split {
+    Split::ALL[(record.key[W - 1] & 3).min(2) as usize]
+}
+
 /// Joins rows of the same entry. Weights of rows that are joined add up, and the mean is weighted.
 struct Merger<'a, const W: usize, P> {
     job: &'a Job<'a>,
-    give: crossbeam_channel::Sender<Batch<W, P>>,
-    batch: Batch<W, P>,
+    give: crossbeam_channel::Sender<(Split, Batch<W, P>)>,
+    spare: crossbeam_channel::Receiver<Batch<W, P>>,
+    /// One per split: it is written without a look at the others.
+    batches: [Batch<W, P>; 3],
     current: Option<Record<W, P>>,
     /// Of the values of the present entry's rows.
     sum: f64,
@@ -377,20 +397,25 @@ struct Merger<'a, const W: usize, P> {
 }
 
 impl<'a, const W: usize, P: Payload> Merger<'a, W, P> {
-    fn new(job: &'a Job<'a>, give: crossbeam_channel::Sender<Batch<W, P>>) -> Self {
+    fn new(
+        job: &'a Job<'a>,
+        give: crossbeam_channel::Sender<(Split, Batch<W, P>)>,
+        spare: crossbeam_channel::Receiver<Batch<W, P>>,
+    ) -> Self {
         let joins_splits = match job.layout.splitter {
             Splitter::Given => false,
             Splitter::Time { .. } => true,
             Splitter::Hash { .. } => job.old.is_some(),
         };
-        let batch = Batch::new();
+        let batches = [(); 3].map(|()| Batch::new());
         let (sum, weighted_sum, weight) = (0.0, 0.0, 0.0);
         let merged = Merged::default();
         let (current, count, kept, is_old) = (None, 0, false, false);
         Merger {
             job,
             give,
-            batch,
+            spare,
+            batches,
             current,
             sum,
             weighted_sum,
@@ -415,11 +440,14 @@ impl<'a, const W: usize, P: Payload> Merger<'a, W, P> {
             return Ok(());
         }
         self.end_entry()?;
+        // All are of one split.
+        let split = split_of(&entries[0]);
         while !entries.is_empty() {
-            let (now, later) = entries.split_at(entries.len().min(BATCH - self.batch.entries.len()));
-            self.batch.entries.extend_from_slice(now);
-            if self.batch.entries.len() == BATCH {
-                self.send()?;
+            let batch = &mut self.batches[split as usize];
+            let (now, later) = entries.split_at(entries.len().min(BATCH - batch.entries.len()));
+            batch.entries.extend_from_slice(now);
+            if batch.entries.len() == BATCH {
+                self.send(split)?;
             }
             entries = later;
         }
@@ -521,6 +549,7 @@ impl<'a, const W: usize, P: Payload> Merger<'a, W, P> {
     #[inline]
     fn end_entry(&mut self) -> Result<()> {
         let Some(mut entry) = self.current.take() else { return Ok(()) };
+        let split = split_of(&entry);
         if self.count > 1 {
             let weight = entry.value.weight().map(|_| self.weight);
             match self.job.options.duplicates {
@@ -533,7 +562,8 @@ impl<'a, const W: usize, P: Payload> Merger<'a, W, P> {
                     entry.value = P::new(self.sum / self.count as f64, weight);
                     self.kept = false;
                     if self.job.weighing == Weighing::Counts {
-                        self.batch.joined.push((self.batch.entries.len(), self.count));
+                        let batch = &mut self.batches[split as usize];
+                        batch.joined.push((batch.entries.len(), self.count));
                     }
                 }
                 Duplicates::Sum => {
@@ -559,19 +589,25 @@ impl<'a, const W: usize, P: Payload> Merger<'a, W, P> {
             };
             entry.value = P::new(kept, entry.value.weight());
         }
-        self.batch.entries.push(entry);
-        if self.batch.entries.len() == BATCH { self.send() } else { Ok(()) }
+        let batch = &mut self.batches[split as usize];
+        batch.entries.push(entry);
+        if batch.entries.len() == BATCH { self.send(split) } else { Ok(()) }
     }
 
-    fn send(&mut self) -> Result<()> {
-        let batch = std::mem::replace(&mut self.batch, Batch::new());
+    fn send(&mut self, split: Split) -> Result<()> {
+        let empty = self.spare.try_recv().unwrap_or_else(|_| Batch::new());
+        let batch = std::mem::replace(&mut self.batches[split as usize], empty);
         // Nobody listens only when the writer has failed: its own error is reported.
-        self.give.send(batch).map_err(|_| Error::Interrupted)
+        self.give.send((split, batch)).map_err(|_| Error::Interrupted)
     }
 
     fn finish(mut self) -> Result<Merged> {
         self.end_entry()?;
-        self.send()?;
+        for split in Split::ALL {
+            if !self.batches[split as usize].entries.is_empty() {
+                self.send(split)?;
+            }
+        }
         Ok(self.merged)
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::MAX_ORDER;
 use crate::error::Result;
+use crate::kernel::BlockView;
 use crate::shard::{Dataset, Shard, Split};
 use crate::sort::{Key, Packing, Payload, Record};
 
@@ -15,15 +16,16 @@ pub(super) struct Old<'a> {
 impl Old<'_> {
     /// Bytes of memory that reading its entries takes, of records of so many bytes.
     pub(super) fn memory(&self, record: usize) -> Result<u64> {
-        let mut memory = 0;
+        let (mut memory, mut most) = (0, 0);
         for split in Split::ALL {
             let shards = self.dataset.shards(split)?;
             let blocks = || shards.iter().flat_map(|shard| shard.blocks());
             let bytes = blocks().map(|block| u64::from(block.bytes)).max().unwrap_or(0);
             let entries = blocks().map(|block| u64::from(block.entries)).max().unwrap_or(0);
             memory += bytes + entries * record as u64;
+            most = most.max(entries);
         }
-        Ok(memory)
+        Ok(memory + most * 4 * self.shifts.len() as u64)
     }
 
     /// Its entries, ascending.
@@ -37,7 +39,8 @@ impl Old<'_> {
             let (next, buffer, records, at) = ((0, 0), Vec::new(), Vec::new(), 0);
             splits.push(SplitEntries { split, shards, next, buffer, records, at });
         }
-        let mut entries = OldEntries { splits, shifts: self.shifts.clone(), packing, first: None };
+        let columns = vec![Vec::new(); self.shifts.len()];
+        let mut entries = OldEntries { splits, shifts: self.shifts.clone(), packing, columns, first: None };
         for split in 0..entries.splits.len() {
             entries.refill(split)?;
         }
@@ -62,6 +65,8 @@ pub(super) struct OldEntries<'p, const W: usize, P> {
     splits: Vec<SplitEntries<W, P>>,
     shifts: Vec<u32>,
     packing: &'p Packing,
+    /// Indices of the present block, by level.
+    columns: Vec<Vec<u32>>,
     /// The split whose entry comes next.
     first: Option<usize>,
 }
@@ -147,20 +152,37 @@ impl<const W: usize, P: Payload> OldEntries<'_, W, P> {
         let Some(shard) = shards.get(next.0) else { return Ok(()) };
         let bytes = shard.read_block(next.1, buffer)?;
         shard.check(next.1, bytes)?;
-        let (tag, mut levels, order) = (*split as u64, [0; MAX_ORDER], self.shifts.len());
-        let shifted = self.shifts.iter().any(|&shift| shift > 0);
-        shard.view(next.1, bytes)?.for_each_weighted(|indices, value, weight| {
-            let key = if shifted {
-                for (level, &shift) in self.shifts.iter().enumerate() {
-                    levels[level] = indices[level] + shift;
-                }
-                self.packing.pack(&levels[..order], tag)
-            } else {
-                self.packing.pack(indices, tag)
-            };
-            records.push(Record { key, value: P::new(value, Some(weight)) });
-        });
+        let (tag, view) = (*split as u64, shard.view(next.1, bytes)?);
+        columns(&view, &self.shifts, &mut self.columns);
+        let columns = &self.columns;
+        let mut levels = [0; MAX_ORDER];
+        records.extend((0..view.entries()).map(|n| {
+            levels.iter_mut().zip(columns).for_each(|(index, column)| *index = column[n]);
+            let key = self.packing.pack(&levels[..columns.len()], tag);
+            Record { key, value: P::new(view.values().get(n), Some(view.weight(n))) }
+        }));
         next.1 += 1;
         Ok(())
+    }
+}
+
+/// The indices of every entry of a block, a column per level, with what is added to them.
+fn columns(view: &BlockView<'_>, shifts: &[u32], columns: &mut [Vec<u32>]) {
+    let (ids, ends, flat_from) = (view.ids(), view.ends(), view.flat_from());
+    for (level, (column, &shift)) in columns.iter_mut().zip(shifts).enumerate() {
+        column.clear();
+        if level >= flat_from {
+            column.extend((0..view.entries()).map(|n| ids[level].get(n) + shift));
+            continue;
+        }
+        // A node stands for all entries below it: from level to level its last child says which.
+        for node in 0..ids[level].len() {
+            let mut end = usize::from(ends[level][node]);
+            for below in &ends[level + 1..flat_from] {
+                end = usize::from(below[end - 1]);
+            }
+            column.resize(end, ids[level].get(node) + shift);
+        }
+        debug_assert_eq!(column.len(), view.entries());
     }
 }

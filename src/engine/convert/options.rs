@@ -119,6 +119,16 @@ impl ConvertOptions {
             force: false,
         }
     }
+
+    /// Whether some entries are to be for validation.
+    pub fn holds_out_validation(&self) -> bool {
+        match self.split {
+            _ if !self.validation.is_empty() => true,
+            _ if !self.test.is_empty() => false,
+            SplitRule::Shares([_, validation, _]) => validation > 0.0,
+            SplitRule::Time => true,
+        }
+    }
 }
 
 /// What a conversion did.

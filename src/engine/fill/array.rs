@@ -1,17 +1,26 @@
-//! An array to an array of the same shape, order and kind: bytes are copied, and NaN gets a number.
+//! An array to an array of the same shape, order and kind: bytes are copied, and NaN gets a number. Standard deviations are a
+//! second one, NaN where a value was.
 
 use super::{Filled, Job};
 use crate::MAX_ORDER;
 use crate::control::Unit;
 use crate::error::{Error, Result};
 use crate::ingest::npy::NpyCells;
-use crate::model::{Place, Places};
+use crate::model::{Place, Places, Spreads};
 use crate::shard::ModeKind;
 use crate::storage::{AtomicFile, RealDisk};
 use rayon::prelude::*;
 
-pub(super) fn fill(job: &Job<'_>, mut cells: NpyCells, filled: &mut Filled) -> Result<()> {
-    let header = cells.header.clone();
+/// What became of a cell.
+struct Cell {
+    was_missing: bool,
+    known: bool,
+    /// NaN where the value was there.
+    sd: f64,
+}
+
+pub(super) fn fill(job: &Job<'_>, mut input: NpyCells, filled: &mut Filled) -> Result<()> {
+    let header = input.header.clone();
     let order = header.shape.len();
     let modes = &job.model.about.modes;
     let same = |(mode, &dim): (&crate::shard::Mode, &u32)| {
@@ -23,36 +32,47 @@ pub(super) fn fill(job: &Job<'_>, mut cells: NpyCells, filled: &mut Filled) -> R
         return Err(Error::input(job.table(), what));
     }
     let places = Places::new(job.model, &vec![false; order]);
+    let spreads = job.sd.then(|| Spreads::new(job.model, &vec![false; order])).transpose()?;
     let disk = RealDisk;
     let mut file = AtomicFile::output(&disk, &job.output)?;
     file.append(&header.bytes)?;
+    let mut sds = job.sd_output().map(|output| AtomicFile::output(&disk, &output)).transpose()?;
+    if let Some(sds) = &mut sds {
+        sds.append(&header.bytes)?;
+    }
     let total = u64::try_from(header.cells()).unwrap_or(u64::MAX);
     job.control.progress().stage("fill", Unit::Rows, total);
     let mut bytes = Vec::new();
-    while let Some(first) = cells.next_cells(&mut bytes)? {
+    while let Some(first) = input.next_cells(&mut bytes)? {
         job.control.check()?;
         let width = header.width();
-        let counts: Vec<(u64, u64)> = bytes
+        let cells: Vec<Cell> = bytes
             .par_chunks_exact_mut(width)
             .with_min_len(1024)
             .enumerate()
             .map(|(number, cell)| {
                 if !header.get(cell).is_nan() {
-                    return (0, 0);
+                    return Cell { was_missing: false, known: true, sd: f64::NAN };
                 }
                 let mut indices = [0; MAX_ORDER];
                 header.indices(first + number as u64, &mut indices[..order]);
                 let asked = indices.map(Place::Index);
                 let answer = places.value(&asked[..order]);
                 header.put(answer.value, cell);
-                (1, u64::from(!answer.known))
+                let spread = spreads.as_ref().map(|of| of.predictive(&places, &asked[..order]).sd());
+                Cell { was_missing: true, known: answer.known, sd: spread.unwrap_or(f64::NAN) }
             })
             .collect();
-        filled.rows += counts.len() as u64;
-        filled.filled += counts.iter().map(|(one, _)| one).sum::<u64>();
-        filled.unknown += counts.iter().map(|(_, unknown)| unknown).sum::<u64>();
+        filled.rows += cells.len() as u64;
+        filled.filled += cells.iter().filter(|cell| cell.was_missing).count() as u64;
+        filled.unknown += cells.iter().filter(|cell| !cell.known).count() as u64;
         file.append(&bytes)?;
+        if let Some(sds) = &mut sds {
+            bytes.chunks_exact_mut(width).zip(&cells).for_each(|(bytes, cell)| header.put(cell.sd, bytes));
+            sds.append(&bytes)?;
+        }
         job.control.progress().advance(filled.rows, &"");
     }
+    sds.map_or(Ok(()), AtomicFile::commit)?;
     file.commit()
 }

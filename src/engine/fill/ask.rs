@@ -14,6 +14,14 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use std::path::Path;
 use std::sync::Arc;
 
+/// What a model says, in the order of the questions.
+#[derive(Default)]
+pub(super) struct Said {
+    pub(super) values: Vec<f64>,
+    /// The standard deviations of observations about them; empty where they are not wanted.
+    pub(super) sds: Vec<f64>,
+}
+
 /// A model that is asked by columns, one per mode.
 pub(super) struct Asker<'m> {
     predictor: Predictor<'m>,
@@ -27,29 +35,29 @@ impl<'m> Asker<'m> {
         ids: &'m [ModeIds],
         types: impl Iterator<Item = DataType>,
         path: &Path,
+        sd: bool,
     ) -> Result<Self> {
         let fields = ids.iter().zip(types).map(|(mode, kind)| Field::new(mode.name(), kind, true));
         let schema: SchemaRef = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
-        let predictor = Predictor::new(model, ids, &schema, true, path, &AnswerOptions::default())?;
+        let options = AnswerOptions { sd, ..AnswerOptions::default() };
+        let predictor = Predictor::new(model, ids, &schema, true, path, &options)?;
         Ok(Asker { predictor, schema })
     }
 
-    /// The values at these places, in the order of rows; counted in `filled`. What else the model says of a
-    /// value stands in the other columns of the answers.
-    pub(super) fn ask(
-        &self,
-        columns: Vec<ArrayRef>,
-        lines: Vec<u64>,
-        filled: &mut Filled,
-    ) -> Result<Vec<f64>> {
+    /// What the model says of these places; counted in `filled`.
+    pub(super) fn ask(&self, columns: Vec<ArrayRef>, lines: Vec<u64>, filled: &mut Filled) -> Result<Said> {
         let rows = RecordBatch::try_new(SchemaRef::clone(&self.schema), columns);
         let rows = rows.map_err(|error| Error::request(error.to_string()))?;
         let mut answered = Answered::default();
         let answers = self.predictor.answer(&TableBatch { rows, lines }, &mut answered)?;
         filled.unknown += answered.unknown;
         filled.outside_bins += answered.outside_bins;
-        let values = answers.column(self.schema.fields().len()).as_primitive::<Float64Type>();
-        Ok(values.values().to_vec())
+        // The columns behind the questions: prediction, known, and sd where it is wanted.
+        let numbers = |column: usize| {
+            let column = answers.columns().get(self.schema.fields().len() + column);
+            column.map_or_else(Vec::new, |column| column.as_primitive::<Float64Type>().values().to_vec())
+        };
+        Ok(Said { values: numbers(0), sds: numbers(2) })
     }
 }
 
@@ -59,9 +67,9 @@ pub(super) fn says_nothing(text: &str) -> bool {
     is_missing(text) || parse_number(text).is_some_and(f64::is_nan)
 }
 
-/// The name of the column that tells what was filled: one that no other column has.
-pub(super) fn mark(names: &[String]) -> String {
-    let numbered = (2..).map(|number| format!("filled_{number}"));
-    let mut all = std::iter::once("filled".to_string()).chain(numbered);
+/// The name of a column that is added: one that no other column has.
+pub(super) fn free_name(name: &str, names: &[String]) -> String {
+    let numbered = (2..).map(|number| format!("{name}_{number}"));
+    let mut all = std::iter::once(name.to_string()).chain(numbered);
     all.find(|name| !names.contains(name)).unwrap_or_default()
 }

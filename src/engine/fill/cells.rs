@@ -1,11 +1,12 @@
 //! The cells of a long table that have no row.
 
+use super::ask::Said;
 use super::{Filled, Job};
 use crate::MAX_ORDER;
 use crate::budget::{Budget, Reservation};
 use crate::control::Unit;
 use crate::error::{Error, Result};
-use crate::model::{Found, ModeIds, Place, Places};
+use crate::model::{Found, ModeIds, Place, Places, Spreads};
 use crate::units::count;
 use rayon::prelude::*;
 use std::borrow::Cow;
@@ -68,11 +69,13 @@ impl Absent {
         &self,
         job: &Job<'_>,
         filled: &mut Filled,
-        mut each: impl FnMut(&[Vec<String>], &[f64]) -> Result<()>,
+        mut each: impl FnMut(&[Vec<String>], &Said) -> Result<()>,
     ) -> Result<()> {
         let absent = self.cells - self.seen.iter().map(|word| u64::from(word.count_ones())).sum::<u64>();
         job.control.progress().stage("cells", Unit::Rows, absent);
-        let places = Places::new(job.model, &vec![false; self.dims.len()]);
+        let averaged = vec![false; self.dims.len()];
+        let places = Places::new(job.model, &averaged);
+        let spreads = job.sd.then(|| Spreads::new(job.model, &averaged)).transpose()?;
         let mut batch = Vec::with_capacity(BATCH);
         for place in 0..=self.cells {
             let end = place == self.cells;
@@ -96,15 +99,20 @@ impl Absent {
                 .par_iter()
                 .with_min_len(512)
                 .map(|at| {
-                    places.value(&at[..self.dims.len()].iter().map(|&i| Place::Index(i)).collect::<Vec<_>>())
+                    let asked = at.map(Place::Index);
+                    let asked = &asked[..self.dims.len()];
+                    (places.value(asked), spreads.as_ref().map(|of| of.predictive(&places, asked).sd()))
                 })
                 .collect();
-            let values: Vec<f64> = answers.iter().map(|answer| answer.value).collect();
-            filled.unknown += answers.iter().filter(|answer| !answer.known).count() as u64;
-            filled.added += values.len() as u64;
+            let said = Said {
+                values: answers.iter().map(|(answer, _)| answer.value).collect(),
+                sds: answers.iter().filter_map(|(_, sd)| *sd).collect(),
+            };
+            filled.unknown += answers.iter().filter(|(answer, _)| !answer.known).count() as u64;
+            filled.added += said.values.len() as u64;
             let labels = |mode: usize| at.iter().map(|at| job.ids[mode].label(at[mode])).collect();
             let ids: Vec<Vec<String>> = (0..self.dims.len()).map(labels).collect();
-            each(&ids, &values)?;
+            each(&ids, &said)?;
             batch.clear();
             job.control.progress().advance(filled.added, &"");
         }

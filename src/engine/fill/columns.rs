@@ -1,6 +1,6 @@
 //! A table as columns of Arrow: Parquet, and text that becomes another kind of file.
 
-use super::ask::{Asker, mark, says_nothing};
+use super::ask::{Asker, Said, free_name, says_nothing};
 use super::cells::Absent;
 use super::{Filled, Job};
 use crate::control::Unit;
@@ -41,31 +41,42 @@ pub(super) fn fill(
         fields[column] = Arc::new(Field::new(field.name(), kind, true));
     }
     if wide.is_none() {
-        fields.push(Arc::new(Field::new(mark(&table.names()), DataType::Boolean, false)));
+        let names = table.names();
+        fields.push(Arc::new(Field::new(free_name("filled", &names), DataType::Boolean, false)));
+        if job.sd {
+            fields.push(Arc::new(Field::new(free_name("sd", &names), DataType::Float64, true)));
+        }
     }
     let schema: SchemaRef = Arc::new(Schema::new(fields));
     let kinds = plan.id_columns().iter().map(|mode| table.schema().field(mode.column).data_type().clone());
     let kinds = kinds.chain(wide.map(|_| DataType::Utf8));
-    let asker = Asker::new(job.model, job.ids, kinds, job.table())?;
+    let asker = Asker::new(job.model, job.ids, kinds, job.table(), job.sd)?;
     let mut absent = job.options.all_cells.then(|| Absent::new(job.ids, job.memory)).transpose()?;
     let mut rounds = false;
     let disk = RealDisk;
     let mut writer = TableWriter::create(&disk, Some(&job.output), SchemaRef::clone(&schema))?;
+    let sd_schema = with_numbers(&schema, &values);
+    let mut sds = match wide.and(job.sd_output()) {
+        Some(output) => Some(TableWriter::create(&disk, Some(&output), SchemaRef::clone(&sd_schema))?),
+        None => None,
+    };
     job.control.progress().stage("fill", Unit::Bytes, input_bytes(job.table(), job.control));
     while let Some(batch) = table.next_batch()? {
         job.control.check()?;
         let mut columns: Vec<ArrayRef> = batch.rows.columns().to_vec();
+        let mut sd_columns = columns.clone();
         let mut holes = vec![false; batch.rows.num_rows()];
         for (number, &column) in values.iter().enumerate() {
             let name = wide.map(|wide| wide.columns[number].1.as_str());
             let missing = missing(job, &batch, column)?;
             let said = ask(&asker, plan, &batch, &missing, name, filled)?;
-            filled.filled += said.len() as u64;
+            filled.filled += said.values.len() as u64;
             holes.iter_mut().zip(&missing).for_each(|(hole, missing)| *hole |= missing);
             let array = if numbers { as_numbers(&columns[column]) } else { Arc::clone(&columns[column]) };
-            rounds |= !said.is_empty() && array.data_type().is_integer();
+            rounds |= !said.values.is_empty() && array.data_type().is_integer();
             columns[column] =
-                replaced(&array, &missing, &said).map_err(|what| Error::input(job.table(), what))?;
+                replaced(&array, &missing, &said.values).map_err(|what| Error::input(job.table(), what))?;
+            sd_columns[column] = spread(&missing, &said);
         }
         if let Some(absent) = &mut absent {
             see(job, plan, &batch, absent)?;
@@ -73,8 +84,12 @@ pub(super) fn fill(
         filled.rows += holes.len() as u64;
         if wide.is_none() {
             columns.push(Arc::new(BooleanArray::from(holes)));
+            columns.extend(job.sd.then(|| Arc::clone(&sd_columns[plan.value])));
         }
         write(&mut writer, &schema, columns)?;
+        if let Some(sds) = &mut sds {
+            write(sds, &sd_schema, sd_columns)?;
+        }
         job.control.progress().advance(table.bytes_read(), &format_args!("{} rows", filled.rows));
     }
     if let Some(absent) = absent {
@@ -87,14 +102,17 @@ pub(super) fn fill(
                     }),
                     None if column == plan.value => {
                         rounds |= field.data_type().is_integer();
-                        let none = new_null_array(field.data_type(), said.len());
-                        replaced(&none, &vec![true; said.len()], said)
+                        let none = new_null_array(field.data_type(), said.values.len());
+                        replaced(&none, &vec![true; said.values.len()], &said.values)
                             .map_err(|what| Error::input(job.table(), what))
                     }
-                    None if column + 1 == schema.fields().len() => {
-                        Ok(Arc::new(BooleanArray::from(vec![true; said.len()])) as ArrayRef)
+                    None if column == plan.count => {
+                        Ok(Arc::new(BooleanArray::from(vec![true; said.values.len()])) as ArrayRef)
                     }
-                    None if field.is_nullable() => Ok(new_null_array(field.data_type(), said.len())),
+                    None if column > plan.count => {
+                        Ok(Arc::new(Float64Array::from(said.sds.clone())) as ArrayRef)
+                    }
+                    None if field.is_nullable() => Ok(new_null_array(field.data_type(), said.values.len())),
                     None => Err(Error::request(format!(
                         "`all_cells` leaves column {} empty, and it may not be null",
                         field.name()
@@ -108,8 +126,25 @@ pub(super) fn fill(
     if rounds {
         job.control.say("the values are integers: what was filled in is rounded");
     }
+    sds.map_or(Ok(()), |sds| sds.finish().map(drop))?;
     writer.finish()?;
     Ok(())
+}
+
+/// The same columns, those of `values` being numbers that may be missing.
+fn with_numbers(schema: &SchemaRef, values: &[usize]) -> SchemaRef {
+    let mut fields: Vec<Arc<Field>> = schema.fields().iter().cloned().collect();
+    for &column in values {
+        fields[column] = Arc::new(Field::new(fields[column].name(), DataType::Float64, true));
+    }
+    Arc::new(Schema::new(fields))
+}
+
+/// The standard deviations of what was missing; nothing where a value was.
+fn spread(missing: &[bool], said: &Said) -> ArrayRef {
+    let mut sds = said.sds.iter();
+    let next = |missing: &bool| if *missing { sds.next().copied() } else { None };
+    Arc::new(Float64Array::from_iter(missing.iter().map(next).collect::<Vec<_>>()))
 }
 
 fn write(writer: &mut TableWriter<'_>, schema: &SchemaRef, columns: Vec<ArrayRef>) -> Result<()> {
@@ -134,11 +169,11 @@ fn ask(
     missing: &[bool],
     name: Option<&str>,
     filled: &mut Filled,
-) -> Result<Vec<f64>> {
+) -> Result<Said> {
     let lines: Vec<u64> =
         batch.lines.iter().zip(missing).filter(|(_, missing)| **missing).map(|(line, _)| *line).collect();
     if lines.is_empty() {
-        return Ok(Vec::new());
+        return Ok(Said::default());
     }
     let which = BooleanArray::from(missing.to_vec());
     let pick = |mode: &crate::ingest::ModeColumn| {

@@ -16,9 +16,10 @@ use crate::control::Control;
 use crate::convert::{ConvertOptions, SplitRule, convert};
 use crate::error::{Error, IoContext, Result};
 use crate::ingest::npy::header_of;
-use crate::ingest::source::is_stdin;
+use crate::ingest::source::{is_stdin, plain_name};
 use crate::ingest::{self, Binning, ReadOptions, WideRequest};
 use crate::model::{ModeIds, Model};
+use crate::objective::over_biases;
 use crate::recipe::{BiasChoice, auto_rank, rating_range};
 use crate::remote::is_remote;
 use crate::run::{Config, Limits, Observer, Outcome, RunDirectory, check_rank, complete, in_pool, inputs_of};
@@ -50,6 +51,9 @@ pub struct FillOptions {
     pub keep: Option<PathBuf>,
     /// Whether to add a row for every cell that has none.
     pub all_cells: bool,
+    /// Whether to tell the standard deviations of what is filled in, where the model has them: in a column `sd` of a long
+    /// table, else in a [second file](sd_path).
+    pub sd: bool,
 }
 
 /// How far the model is from values that it has not seen, and what is to be had without it.
@@ -63,8 +67,17 @@ pub struct HeldOut {
     pub rmse: f64,
     /// That of the mean of all values.
     pub mean_rmse: Option<f64>,
+    /// That of biases alone: a mean and a number per id.
+    pub biases_rmse: Option<f64>,
     /// That of linear interpolation along the modes that have an order, which are named.
     pub interpolation: Option<(String, f64)>,
+}
+
+impl HeldOut {
+    /// How much lower the RMSE is than that of biases alone, as a share of it.
+    pub fn over_biases(&self) -> Option<f64> {
+        over_biases(self.rmse * self.rmse, self.biases_rmse.map(|rmse| rmse * rmse))
+    }
 }
 
 /// What was filled.
@@ -80,6 +93,8 @@ pub struct Filled {
     pub outside_bins: u64,
     /// Rows that were added (`all_cells`).
     pub added: u64,
+    /// Whether there are standard deviations of what was filled.
+    pub sd: bool,
     /// The error.
     pub held_out: Option<HeldOut>,
     /// How the run ended, where there was one.
@@ -93,12 +108,19 @@ struct Job<'a> {
     ids: &'a [ModeIds],
     output: Output,
     memory: u64,
+    /// Whether standard deviations are told.
+    sd: bool,
     control: &'a Control,
 }
 
 impl Job<'_> {
     fn table(&self) -> &Path {
         &self.options.convert.inputs[0]
+    }
+
+    /// Where standard deviations go that have no place in the output, where they are told.
+    fn sd_output(&self) -> Option<Output> {
+        self.sd.then(|| self.output.beside(sd_path(&self.output.path)))
     }
 }
 
@@ -123,11 +145,16 @@ pub fn fill(
             place
         }
     };
-    let model = Model::read(&place)?;
+    let model = if options.sd { Model::read_with_uncertainty(&place) } else { Model::read(&place) }?;
+    filled.sd = options.sd && model.uncertainty.is_some();
+    if options.sd && !filled.sd {
+        control.say("the model does not know how sure it is, so there is no sd: sweeps do (`rank` auto, data with noise)");
+    }
     filled.held_out = held_out(&place, &model, options, &scratch, limits.memory, control)?;
     let ids = ModeIds::of_all(&model)?;
     let read = reading(options, &model, &ids);
-    let job = Job { options, model: &model, ids: &ids, output, memory: limits.memory, control };
+    let (sd, memory) = (filled.sd, limits.memory);
+    let job = Job { options, model: &model, ids: &ids, output, memory, sd, control };
     in_pool(limits, || write(&job, &read, &mut filled))?;
     Ok(filled)
 }
@@ -155,6 +182,17 @@ pub fn usual_config(dataset: &Dataset, rank: Option<&[usize]>) -> Result<Config>
     Ok(config)
 }
 
+/// The file of standard deviations beside a wide table or an array: `out.sd.npy` beside `out.npy`.
+pub fn sd_path(output: &Path) -> PathBuf {
+    let name = output.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let plain = plain_name(output);
+    // What comes behind the stem may be two endings, of the kind and of the packing.
+    let packing = name.len() - plain.len().min(name.len());
+    let (kind, packed) = name.split_at(name.len() - packing);
+    let (stem, ending) = kind.rsplit_once('.').unwrap_or((kind, ""));
+    output.with_file_name(format!("{stem}.sd.{ending}{packed}"))
+}
+
 /// What can be said before any work is done; the table as it will be read, and the output.
 fn check(options: &FillOptions, control: &Control) -> Result<(PathBuf, Output)> {
     let [table] = options.convert.inputs.as_slice() else {
@@ -175,6 +213,9 @@ fn check(options: &FillOptions, control: &Control) -> Result<(PathBuf, Output)> 
     let output = Output::new(&options.output, options.force).apart_from(inputs);
     Target::check(&output)?;
     let is_array = header_of(table, control)?;
+    if options.sd && (is_array.is_some() || options.convert.read.columns.wide.is_some()) {
+        Target::check(&output.beside(sd_path(&options.output)))?;
+    }
     match (&is_array, options.output.extension().is_some_and(|ending| ending == "npy")) {
         (Some(header), true) if !header.has_nan() => {
             return Err(Error::input(table, "an array of integers has no NaN: nothing is missing"));
@@ -287,6 +328,7 @@ fn held_out(
         entries: errors.entries,
         rmse: errors.rmse(),
         mean_rmse: errors.mean_mse.map(f64::sqrt),
+        biases_rmse: errors.biases_mse.map(f64::sqrt),
         interpolation,
     }))
 }

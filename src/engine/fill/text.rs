@@ -1,6 +1,6 @@
 //! A table of text to the same table: its bytes are copied, and only where a value is missing a number is put in.
 
-use super::ask::{Asker, mark, says_nothing};
+use super::ask::{Asker, Said, free_name, says_nothing};
 use super::cells::Absent;
 use super::{Filled, Job};
 use crate::control::Unit;
@@ -9,13 +9,12 @@ use crate::ingest::FilePlan;
 use crate::ingest::dialect::Delimiter;
 use crate::ingest::encoding::FoundEncoding;
 use crate::ingest::reader::input_bytes;
-use crate::storage::RealDisk;
+use crate::storage::{Output, RealDisk};
 use crate::table::{RawRow, RawRows, Sink, Target, content};
 use arrow_array::ArrayRef;
 use arrow_array::builder::StringBuilder;
 use arrow_schema::DataType;
 use std::io::{Read, Write};
-use std::path::Path;
 use std::sync::Arc;
 
 /// Text or questions that are gathered before the model is asked.
@@ -28,6 +27,50 @@ pub(super) fn stays(delimiter: Delimiter, wanted: u8) -> bool {
     (delimiter == Delimiter::Byte(b'\t')) == (wanted == b'\t')
 }
 
+/// What is put into a hole: the next value, or the next standard deviation.
+#[derive(Clone, Copy)]
+enum Hole {
+    Value,
+    Sd,
+}
+
+/// Text with holes.
+#[derive(Default)]
+struct Page {
+    text: Vec<u8>,
+    /// Where numbers are put in, ascending.
+    holes: Vec<(usize, Hole)>,
+}
+
+impl Page {
+    fn add(&mut self, bytes: &[u8]) {
+        self.text.extend_from_slice(bytes);
+    }
+
+    fn hole(&mut self, hole: Hole) {
+        self.holes.push((self.text.len(), hole));
+    }
+
+    /// The text with its holes filled; begins anew.
+    fn take(&mut self, said: &Said) -> Vec<u8> {
+        let mut whole = Vec::with_capacity(self.text.len() + 20 * self.holes.len());
+        let (mut from, mut values, mut sds) = (0, said.values.iter(), said.sds.iter());
+        for &(at, hole) in &self.holes {
+            let number = match hole {
+                Hole::Value => values.next(),
+                Hole::Sd => sds.next(),
+            };
+            whole.extend_from_slice(&self.text[from..at]);
+            number.iter().for_each(|number| whole.extend_from_slice(number.to_string().as_bytes()));
+            from = at;
+        }
+        whole.extend_from_slice(&self.text[from..]);
+        self.text.clear();
+        self.holes.clear();
+        whole
+    }
+}
+
 /// The table as text.
 pub(super) struct From {
     pub(super) stream: Box<dyn Read + Send>,
@@ -36,67 +79,54 @@ pub(super) struct From {
     pub(super) header: bool,
 }
 
-/// The table that is written, in the encoding of the one that is read.
+/// Text on its way into a file, in the encoding of the table that is read.
 struct Written<'d> {
+    page: Page,
     sink: Sink<'d>,
+    output: Output,
     encoding: FoundEncoding,
     begun: bool,
 }
 
-impl Written<'_> {
-    fn write(&mut self, text: &[u8], path: &Path) -> Result<()> {
+impl<'d> Written<'d> {
+    fn create(disk: &'d RealDisk, output: Output, encoding: FoundEncoding) -> Result<Self> {
+        let sink = Sink::packed(Target::create(disk, &output)?, &output.path)?;
+        Ok(Written { page: Page::default(), sink, output, encoding, begun: false })
+    }
+
+    fn write(&mut self, text: &[u8]) -> Result<()> {
+        let path = &self.output.path;
         if !std::mem::replace(&mut self.begun, true) {
             self.sink.write_all(self.encoding.mark()).context("write", path)?;
         }
         let bytes = self.encoding.encode(text).map_err(|what| Error::input(path, what))?;
         self.sink.write_all(&bytes).context("write", path)
     }
+
+    fn flush(&mut self, said: &Said) -> Result<()> {
+        let whole = self.page.take(said);
+        self.write(&whole)
+    }
+
+    fn finish(self) -> Result<()> {
+        self.sink.finish(&self.output.path)
+    }
 }
 
-/// Text with holes, and what belongs there.
-struct Gathered {
-    text: Vec<u8>,
-    /// Where numbers are put in, ascending.
-    holes: Vec<usize>,
-    questions: Vec<StringBuilder>,
+/// Questions, in the order of their values' holes.
+struct Questions {
+    columns: Vec<StringBuilder>,
     lines: Vec<u64>,
 }
 
-impl Gathered {
-    fn new(modes: usize) -> Self {
-        let questions = (0..modes).map(|_| StringBuilder::new()).collect();
-        Gathered { text: Vec::new(), holes: Vec::new(), questions, lines: Vec::new() }
-    }
-
-    fn is_full(&self) -> bool {
-        self.text.len() >= BYTES || self.lines.len() >= QUESTIONS
-    }
-
-    /// Writes the text with its holes filled, and begins anew.
-    fn flush(
-        &mut self,
-        asker: &Asker<'_>,
-        sink: &mut Written<'_>,
-        job: &Job<'_>,
-        filled: &mut Filled,
-    ) -> Result<()> {
+impl Questions {
+    fn ask(&mut self, asker: &Asker<'_>, filled: &mut Filled) -> Result<Said> {
         let columns: Vec<ArrayRef> =
-            self.questions.iter_mut().map(|column| Arc::new(column.finish()) as ArrayRef).collect();
+            self.columns.iter_mut().map(|column| Arc::new(column.finish()) as ArrayRef).collect();
         let lines = std::mem::take(&mut self.lines);
-        let values = if lines.is_empty() { Vec::new() } else { asker.ask(columns, lines, filled)? };
-        filled.filled += values.len() as u64;
-        let mut whole = Vec::with_capacity(self.text.len() + 20 * values.len());
-        let mut from = 0;
-        for (&hole, value) in self.holes.iter().zip(&values) {
-            whole.extend_from_slice(&self.text[from..hole]);
-            whole.extend_from_slice(value.to_string().as_bytes());
-            from = hole;
-        }
-        whole.extend_from_slice(&self.text[from..]);
-        sink.write(&whole, &job.output.path)?;
-        self.text.clear();
-        self.holes.clear();
-        Ok(())
+        let said = if lines.is_empty() { Said::default() } else { asker.ask(columns, lines, filled)? };
+        filled.filled += said.values.len() as u64;
+        Ok(said)
     }
 }
 
@@ -106,26 +136,188 @@ fn field<'r>(row: &RawRow<'r>, column: usize) -> &'r [u8] {
     if row.line == 1 && column == 0 { bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes) } else { bytes }
 }
 
+/// A table on its way.
+struct Filling<'j, 'd> {
+    job: &'j Job<'j>,
+    plan: &'j FilePlan,
+    delimiter: Delimiter,
+    between: Vec<u8>,
+    /// The columns of values, with their names where a column is an id.
+    values: Vec<(usize, Option<&'j str>)>,
+    table: Written<'d>,
+    /// The standard deviations of a wide table.
+    sds: Option<Written<'d>>,
+    questions: Questions,
+    absent: Option<Absent>,
+}
+
+impl Filling<'_, '_> {
+    /// A field that says nothing: blanks cannot stand for one.
+    fn nothing(&self) -> &'static [u8] {
+        if self.delimiter == Delimiter::Blanks { b"NA" } else { b"" }
+    }
+
+    /// What is copied as it is.
+    fn copy(&mut self, row: &RawRow<'_>) {
+        for written in [Some(&mut self.table), self.sds.as_mut()].into_iter().flatten() {
+            written.page.add(row.bytes);
+            written.page.add(row.end);
+        }
+    }
+
+    fn header(&mut self, row: &RawRow<'_>) {
+        if self.plan.wide.is_some() {
+            return self.copy(row);
+        }
+        let names = self.plan.names.as_deref().unwrap_or_default();
+        self.table.page.add(row.bytes);
+        for name in std::iter::once("filled").chain(self.job.sd.then_some("sd")) {
+            self.table.page.add(&self.between);
+            self.table.page.add(free_name(name, names).as_bytes());
+        }
+        self.table.page.add(row.end);
+    }
+
+    /// A row that cannot be used, and is skipped.
+    fn odd(&mut self, row: &RawRow<'_>) {
+        if self.plan.wide.is_some() {
+            return self.copy(row);
+        }
+        self.table.page.add(row.bytes);
+        self.mark(false);
+        self.table.page.add(row.end);
+    }
+
+    /// What stands behind a row of a long table.
+    fn mark(&mut self, filled: bool) {
+        let nothing = self.nothing();
+        let page = &mut self.table.page;
+        page.add(&self.between);
+        page.add(filled.to_string().as_bytes());
+        if self.job.sd {
+            page.add(&self.between);
+            match filled {
+                true => page.hole(Hole::Sd),
+                false => page.add(nothing),
+            }
+        }
+    }
+
+    fn row(&mut self, row: &RawRow<'_>) {
+        let ids = |column: usize| content(field(row, column));
+        let (plan, nothing) = (self.plan, self.nothing());
+        if let Some(absent) = &mut self.absent {
+            absent.see(self.job.ids, |mode| Some(ids(plan.modes[mode].column)));
+        }
+        let (mut from, mut sd_from, mut count) = (0, 0, 0);
+        for &(column, name) in &self.values {
+            let place = &row.fields[column];
+            let missing = says_nothing(&content(field(row, column)));
+            if let Some(sds) = &mut self.sds {
+                sds.page.add(&row.bytes[sd_from..place.start]);
+                sd_from = place.end;
+                match missing {
+                    true => sds.page.hole(Hole::Sd),
+                    false => sds.page.add(nothing),
+                }
+            }
+            if !missing {
+                continue;
+            }
+            self.table.page.add(&row.bytes[from..place.start]);
+            self.table.page.hole(Hole::Value);
+            from = place.end;
+            count += 1;
+            for (mode, question) in plan.id_columns().iter().zip(&mut self.questions.columns) {
+                question.append_value(ids(mode.column));
+            }
+            if let (Some(name), Some(last)) = (name, self.questions.columns.last_mut()) {
+                last.append_value(name);
+            }
+            self.questions.lines.push(row.line);
+        }
+        self.table.page.add(&row.bytes[from..]);
+        if plan.wide.is_none() {
+            self.mark(count > 0);
+        }
+        self.table.page.add(row.end);
+        if let Some(sds) = &mut self.sds {
+            sds.page.add(&row.bytes[sd_from..]);
+            sds.page.add(row.end);
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        self.table.page.text.len() >= BYTES || self.questions.lines.len() >= QUESTIONS
+    }
+
+    fn flush(&mut self, asker: &Asker<'_>, filled: &mut Filled) -> Result<()> {
+        let said = self.questions.ask(asker, filled)?;
+        self.table.flush(&said)?;
+        self.sds.as_mut().map_or(Ok(()), |sds| sds.flush(&said))
+    }
+
+    /// The rows of cells that have none, with `end` behind each.
+    fn add_cells(&mut self, absent: &Absent, end: &[u8], filled: &mut Filled) -> Result<()> {
+        let columns: Vec<usize> = self.plan.modes.iter().map(|mode| mode.column).collect();
+        let (delimiter, between, nothing) = (self.delimiter, self.between.as_slice(), self.nothing());
+        let (plan, table) = (self.plan, &mut self.table);
+        let mut text = Vec::new();
+        absent.for_each(self.job, filled, |ids, said| {
+            text.clear();
+            for (row, value) in said.values.iter().enumerate() {
+                for column in 0..plan.count {
+                    if column > 0 {
+                        text.extend_from_slice(between);
+                    }
+                    match columns.iter().position(|&other| other == column) {
+                        Some(mode) => text.extend_from_slice(quoted(&ids[mode][row], delimiter).as_bytes()),
+                        None if column == plan.value => text.extend_from_slice(value.to_string().as_bytes()),
+                        None => text.extend_from_slice(nothing),
+                    }
+                }
+                text.extend_from_slice(between);
+                text.extend_from_slice(b"true");
+                if let Some(sd) = said.sds.get(row) {
+                    text.extend_from_slice(between);
+                    text.extend_from_slice(sd.to_string().as_bytes());
+                }
+                text.extend_from_slice(end);
+            }
+            table.write(&text)
+        })
+    }
+}
+
 pub(super) fn fill(job: &Job<'_>, plan: &FilePlan, from: From, filled: &mut Filled) -> Result<()> {
     let From { stream, encoding, delimiter, header } = from;
-    let between: &[u8] = match &delimiter {
-        Delimiter::Byte(byte) => std::slice::from_ref(byte),
-        Delimiter::DoubleColon => b"::",
-        Delimiter::Blanks => b" ",
+    let between = match delimiter {
+        Delimiter::Byte(byte) => vec![byte],
+        Delimiter::DoubleColon => b"::".to_vec(),
+        Delimiter::Blanks => b" ".to_vec(),
     };
-    let between = between.to_vec();
-    let asker = Asker::new(job.model, job.ids, job.ids.iter().map(|_| DataType::Utf8), job.table())?;
-    let path = &job.output.path;
+    let kinds = job.ids.iter().map(|_| DataType::Utf8);
+    let asker = Asker::new(job.model, job.ids, kinds, job.table(), job.sd)?;
     let disk = RealDisk;
-    let sink = Sink::packed(Target::create(&disk, &job.output)?, path)?;
-    let mut sink = Written { sink, encoding, begun: false };
     let mut rows = RawRows::new(stream, job.table().into(), delimiter);
-    let mut gathered = Gathered::new(job.ids.len());
-    let mut absent = job.options.all_cells.then(|| Absent::new(job.ids, job.memory)).transpose()?;
     let wide = plan.wide.as_ref();
-    let values: Vec<(usize, Option<&str>)> = match wide {
-        Some(wide) => wide.columns.iter().map(|(column, name)| (*column, Some(name.as_str()))).collect(),
-        None => vec![(plan.value, None)],
+    let sd_output = wide.and(job.sd_output());
+    let mut filling = Filling {
+        job,
+        plan,
+        delimiter,
+        between,
+        values: match wide {
+            Some(wide) => wide.columns.iter().map(|(column, name)| (*column, Some(name.as_str()))).collect(),
+            None => vec![(plan.value, None)],
+        },
+        table: Written::create(&disk, job.output.clone(), encoding.clone())?,
+        sds: sd_output.map(|output| Written::create(&disk, output, encoding)).transpose()?,
+        questions: Questions {
+            columns: job.ids.iter().map(|_| StringBuilder::new()).collect(),
+            lines: Vec::new(),
+        },
+        absent: job.options.all_cells.then(|| Absent::new(job.ids, job.memory)).transpose()?,
     };
     let (mut first, mut ended) = (header, true);
     let mut end = b"\n".to_vec();
@@ -139,84 +331,39 @@ pub(super) fn fill(job: &Job<'_>, plan: &FilePlan, from: From, filled: &mut Fill
             end = row.end.to_vec();
         }
         if row.is_blank() {
-            gathered.text.extend_from_slice(row.bytes);
-            gathered.text.extend_from_slice(row.end);
+            filling.copy(&row);
             continue;
         }
-        let is_header = std::mem::take(&mut first);
         let odd = row.fields.len() != plan.count;
-        if odd && !is_header && job.options.convert.skip_bad == 0 {
+        if std::mem::take(&mut first) {
+            filling.header(&row);
+            continue;
+        }
+        if odd && job.options.convert.skip_bad == 0 {
             let what = format!("{} fields where {} were expected", row.fields.len(), plan.count);
             return Err(Error::Row { file: job.table().into(), line: row.line, what });
         }
-        let (mut from, mut count) = (0, 0);
-        filled.rows += u64::from(!is_header);
-        if !is_header && !odd {
-            let ids = |column: usize| content(field(&row, column));
-            if let Some(absent) = &mut absent {
-                absent.see(job.ids, |mode| Some(ids(plan.modes[mode].column)));
-            }
-            for &(column, name) in &values {
-                if !says_nothing(&content(field(&row, column))) {
-                    continue;
-                }
-                let place = &row.fields[column];
-                gathered.text.extend_from_slice(&row.bytes[from..place.start]);
-                gathered.holes.push(gathered.text.len());
-                from = place.end;
-                count += 1;
-                for (mode, question) in plan.id_columns().iter().zip(&mut gathered.questions) {
-                    question.append_value(ids(mode.column));
-                }
-                if let (Some(name), Some(last)) = (name, gathered.questions.last_mut()) {
-                    last.append_value(name);
-                }
-                gathered.lines.push(row.line);
-            }
+        filled.rows += 1;
+        if odd {
+            filling.odd(&row)
+        } else {
+            filling.row(&row)
         }
-        gathered.text.extend_from_slice(&row.bytes[from..]);
-        if wide.is_none() {
-            gathered.text.extend_from_slice(&between);
-            let names = plan.names.as_deref().unwrap_or_default();
-            let told = if is_header { mark(names) } else { (count > 0).to_string() };
-            gathered.text.extend_from_slice(told.as_bytes());
-        }
-        gathered.text.extend_from_slice(row.end);
-        if gathered.is_full() {
+        if filling.is_full() {
             job.control.check()?;
-            gathered.flush(&asker, &mut sink, job, filled)?;
+            filling.flush(&asker, filled)?;
             job.control.progress().advance(done.min(total), &format_args!("{} rows", filled.rows));
         }
     }
-    gathered.flush(&asker, &mut sink, job, filled)?;
-    if let Some(absent) = absent {
+    filling.flush(&asker, filled)?;
+    if let Some(absent) = filling.absent.take() {
         if !ended {
-            sink.write(&end, path)?;
+            filling.table.write(&end)?;
         }
-        let columns: Vec<usize> = plan.modes.iter().map(|mode| mode.column).collect();
-        let mut text = Vec::new();
-        absent.for_each(job, filled, |ids, values| {
-            text.clear();
-            for (row, value) in values.iter().enumerate() {
-                for column in 0..plan.count {
-                    if column > 0 {
-                        text.extend_from_slice(&between);
-                    }
-                    match columns.iter().position(|&other| other == column) {
-                        Some(mode) => text.extend_from_slice(quoted(&ids[mode][row], delimiter).as_bytes()),
-                        None if column == plan.value => text.extend_from_slice(value.to_string().as_bytes()),
-                        None if delimiter == Delimiter::Blanks => text.extend_from_slice(b"NA"),
-                        None => {}
-                    }
-                }
-                text.extend_from_slice(&between);
-                text.extend_from_slice(b"true");
-                text.extend_from_slice(&end);
-            }
-            sink.write(&text, path)
-        })?;
+        filling.add_cells(&absent, &end, filled)?;
     }
-    sink.sink.finish(path)
+    filling.sds.map_or(Ok(()), Written::finish)?;
+    filling.table.finish()
 }
 
 /// An id as a field, in quotes where it needs them.

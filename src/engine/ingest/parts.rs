@@ -5,6 +5,7 @@ use super::source::is_stdin;
 use crate::control::Control;
 use crate::error::{Error, IoContext, Result};
 use crate::remote;
+use crate::storage::no_table;
 use std::path::{Path, PathBuf};
 
 /// One Parquet file of an input.
@@ -54,7 +55,7 @@ pub fn find(path: &Path, control: &Control) -> Result<Option<Vec<Part>>> {
     }
     parts.sort_by(|a, b| a.path.cmp(&b.path));
     let Some(first) = parts.first() else {
-        return Err(Error::input(path, "there is no Parquet file in this directory"));
+        return Err(Error::input(path, no_table(path)));
     };
     let names = |part: &Part| part.keys.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
     match parts.iter().find(|part| names(part) != names(first)) {

@@ -103,7 +103,7 @@ impl Core {
 
     /// The mode product self x_d m: unfold_d(result) = m * unfold_d(self).
     pub fn mode_product(&self, mode: usize, m: &Square) -> Core {
-        let (left, r, right) = self.split(mode);
+        let (_, r, right) = self.split(mode);
         assert_eq!(r, m.size(), "a mode's rank and the matrix before it");
         let mut out = Core::zeros(&self.ranks);
         if right == 1 {
@@ -134,7 +134,7 @@ impl Core {
     /// beside them, they are in Kolda's order, lower modes fastest.)
     pub fn unfolding_gram(&self, other: &Core, mode: usize) -> Square {
         assert_eq!(self.ranks, other.ranks, "cores of the same shape");
-        let (left, r, right) = self.split(mode);
+        let (_, r, right) = self.split(mode);
         let mut gram = Square::zeros(r);
         if right == 1 {
             // The last mode: one sum over all fibres.

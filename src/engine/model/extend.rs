@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 use crate::ingest::number::parse_integer;
 use crate::rows::Rows;
 use crate::shard::{Labels, ModeKind, write_labels};
-use crate::storage::{ContainerWriter, Disk, make_dir, read_regular, write_atomic};
+use crate::storage::{ContainerWriter, Disk, RunLayout, make_dir, read_regular, write_atomic};
 use arrow_array::{Int64Array, LargeStringArray};
 use std::path::Path;
 
@@ -50,6 +50,11 @@ impl Model {
         about.unseen = self.unseen.iter().map(Vec::len).collect();
         about.biases = self.biases.as_ref().map(BiasAbout::of);
         about.uncertainty = self.uncertainty.as_ref().map(UncertaintyAbout::of);
+        let baseline = self.directory.join(RunLayout::BASELINE_FILE);
+        if baseline.symlink_metadata().is_ok() {
+            // Ids that were not there add nothing to it.
+            write_atomic(disk, &directory.join(RunLayout::BASELINE_FILE), &read_regular(&baseline)?)?;
+        }
         let mut writer = ContainerWriter::create(disk, &directory.join(FILE), about.core_numbers.is_some())?;
         write_arrays(&mut writer, "", &self.point.factors, &self.point.core);
         for (mode, indices) in self.unseen.iter().enumerate() {

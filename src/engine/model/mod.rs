@@ -1,5 +1,6 @@
 //! A completed tensor: the factors, the core, and what their indices stand for.
 
+mod baseline;
 mod bias;
 mod ends;
 mod extend;
@@ -12,6 +13,7 @@ mod resolve;
 mod spread;
 mod uncertainty;
 
+pub use baseline::Baseline;
 pub(crate) use bias::{BiasAbout, read_biases, write_biases};
 pub use bias::{Biases, PairBias, TimeBias};
 pub use ends::{Clip, Ends};
@@ -31,7 +33,9 @@ use crate::error::{Error, Result};
 use crate::manifold::{Core, Point};
 use crate::rows::Rows;
 use crate::shard::{Dataset, Labels, Mode, ModeKind, nearest, read_labels};
-use crate::storage::{Container, ContainerWriter, Disk, RunLayout, make_dir, read_regular, write_atomic};
+use crate::storage::{
+    Container, ContainerWriter, Disk, RunLayout, make_dir, no_run, read_regular, write_atomic,
+};
 use crate::transform::{Transform, Transformed};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -92,6 +96,17 @@ impl ModelAbout {
     /// The mean of the train values, in their own units.
     pub fn told_mean(&self) -> Option<f64> {
         self.transform.map(|transform| transform.mean).or(self.mean)
+    }
+
+    /// Whether its modes are those of a dataset; an error that tells both. `run` is where it is from.
+    pub fn check_modes(&self, run: &Path, modes: &[Mode]) -> Result<()> {
+        let names =
+            |modes: &[Mode]| modes.iter().map(|mode| mode.name.clone()).collect::<Vec<_>>().join(", ");
+        let (own, theirs) = (names(&self.modes), names(modes));
+        if own == theirs {
+            return Ok(());
+        }
+        Err(Error::input(run, format!("its model has the modes {own}, and the dataset {theirs}")))
     }
 
     /// Whether the model knows how sure it is.
@@ -209,18 +224,26 @@ impl Model {
         Self::read_parts(run, true)
     }
 
-    fn read_parts(run: &Path, with_uncertainty: bool) -> Result<Self> {
+    /// What the model of a run says of itself, without its numbers.
+    pub fn about(run: &Path) -> Result<ModelAbout> {
+        Ok(Container::<ModelAbout>::open(&Self::file(run)?, KIND)?.about)
+    }
+
+    /// The file of a run's model; an error that says why there is none.
+    fn file(run: &Path) -> Result<PathBuf> {
         let layout = RunLayout::of(run);
-        let (directory, path) = (layout.model(), layout.model_file());
+        let path = layout.model_file();
         if path.symlink_metadata().is_err() {
-            return Err(if layout.config().is_file() {
-                Error::input(run, "the run has no model yet: let it reach its first checkpoint")
-            } else if run.exists() {
-                Error::input(run, "this is no run of tenfill (there is no model in it)")
-            } else {
-                Error::input(run, "there is no such run")
+            return Err(match layout.config().is_file() {
+                true => Error::input(run, "the run has no model yet: let it reach its first checkpoint"),
+                false => Error::input(run, no_run(run, "model")),
             });
         }
+        Ok(path)
+    }
+
+    fn read_parts(run: &Path, with_uncertainty: bool) -> Result<Self> {
+        let (directory, path) = (RunLayout::of(run).model(), Self::file(run)?);
         let container = Container::<ModelAbout>::open(&path, KIND)?;
         let dims: Vec<usize> = container.about.modes.iter().map(|mode| mode.dim as usize).collect();
         if container.about.unseen.len() != dims.len() {

@@ -65,14 +65,7 @@ impl Model {
             let what = format!("its values are kept {own}, and those of the dataset {other} (`transform`)");
             return Err(Error::input(run, what));
         }
-        let names = |modes: &[crate::shard::Mode]| {
-            modes.iter().map(|mode| mode.name.clone()).collect::<Vec<_>>().join(", ")
-        };
-        let (own, theirs) = (names(&self.about.modes), names(&manifest.modes));
-        if own != theirs {
-            let what = format!("its model has the modes {own}, and the dataset {theirs}");
-            return Err(Error::input(&run, what));
-        }
+        self.about.check_modes(&run, &manifest.modes)?;
         let lookups = self.lookups()?;
         let mut origins = Vec::new();
         for (mode, lookup) in lookups.iter().enumerate() {

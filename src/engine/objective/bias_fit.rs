@@ -48,6 +48,9 @@ impl Counts {
 /// Rounds over all modes when biases are fitted alone.
 pub const ROUNDS: usize = 3;
 
+/// The same where they are what a model is compared with: further ones change the third digit of an error.
+const ROUNDS_ALONE: usize = 2;
+
 /// One number per index of every mode, and per bucket of time.
 struct Sums {
     modes: Vec<Vec<f64>>,
@@ -213,6 +216,32 @@ pub fn fit(
     mean: f64,
     time: Option<TimeBias>,
 ) -> Result<(Biases, Damping)> {
+    fit_rounds(train, mode_order, counts, mean, time, ROUNDS)
+}
+
+/// The memory that [`alone`] takes, of so many lanes.
+pub fn alone_bytes(manifest: &Manifest, lanes: usize) -> u64 {
+    let rows: u64 = manifest.modes.iter().map(|mode| u64::from(mode.dim)).sum();
+    // A sum per lane; counts, sums and biases.
+    rows * 8 * (lanes as u64 + 4)
+}
+
+/// What a model is compared with: a mean and a damped bias per index of every mode. One pass counts, and there are two
+/// per mode.
+pub fn alone(manifest: &Manifest, train: &Stream) -> Result<Biases> {
+    let (counts, _) = count(manifest, train, None)?;
+    let fitted = fit_rounds(train, &manifest.mode_order, &counts, manifest.mean(), None, ROUNDS_ALONE)?;
+    Ok(fitted.0)
+}
+
+fn fit_rounds(
+    train: &Stream,
+    mode_order: &[usize],
+    counts: &Counts,
+    mean: f64,
+    time: Option<TimeBias>,
+    rounds: usize,
+) -> Result<(Biases, Damping)> {
     let order = mode_order.len();
     let mut biases = Biases::mean_only(mean, order);
     for (values, counts) in biases.modes.iter_mut().zip(&counts.modes) {
@@ -225,7 +254,7 @@ pub fn fit(
     let mut modes: Vec<usize> = (0..order).collect();
     let used = |mode: usize| counts.modes[mode].iter().filter(|&&n| n > 0.0).count();
     modes.sort_by_key(|&mode| (used(mode), mode));
-    for _ in 0..ROUNDS {
+    for _ in 0..rounds {
         for &mode in &modes {
             let sums = sums(train, None, mode_order, &biases)?;
             let (values, weights) = (&mut biases.modes[mode], &counts.modes[mode]);

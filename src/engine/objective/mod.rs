@@ -31,7 +31,7 @@ pub use fibres::{Fibres, shared_fibres};
 pub use needs::{GrowthMemory, Needs, RefinementMemory};
 pub use penalty::{Penalty, PenaltyKind};
 pub use regularised::Regularised;
-pub use score::{Scored, Scoring, has_learned, r2, residuals, score, varies};
+pub use score::{LITTLE, Scored, Scoring, has_learned, over_biases, r2, residuals, score, varies};
 pub use streamed::Streamed;
 pub use thresholds::thresholds;
 pub use unseen::UnseenRows;

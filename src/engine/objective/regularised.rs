@@ -58,7 +58,8 @@ impl Regularised {
 
     /// What goes along with a point when entries are scored.
     pub fn scoring(&self) -> Scoring<'_> {
-        Scoring { biases: self.data.biases(), clip: self.clip, held: &self.held, mean: None, transform: None }
+        let (biases, clip, held) = (self.data.biases(), self.clip, &self.held);
+        Scoring { biases, clip, held, ..Scoring::default() }
     }
 
     /// Errors of a model, in its own factors, on the entries of any stream of the dataset.

@@ -6,7 +6,7 @@ use super::unseen::UnseenRows;
 use crate::error::Result;
 use crate::kernel::{self, PaddingBuffer, ResidualSums, Workspace};
 use crate::manifold::Point;
-use crate::model::{Biases, Clip, value_of};
+use crate::model::{Baseline, Biases, Clip, value_of};
 use crate::reduce::{Exchange, Travels, map_lanes};
 use crate::stream::Stream;
 use crate::transform::Transform;
@@ -25,6 +25,8 @@ pub struct Scoring<'a> {
     pub mean: Option<f64>,
     /// Where given, it is undone before predictions and values are compared.
     pub transform: Option<Transform>,
+    /// Where given, likewise: what a tensor must be better than to be worth its rows.
+    pub baseline: Option<&'a Baseline>,
 }
 
 /// Errors over the entries of a split.
@@ -36,6 +38,8 @@ pub struct Scored {
     pub fallback: ResidualSums,
     /// The errors of [`Scoring::mean`] on all entries that have a prediction.
     pub of_mean: ResidualSums,
+    /// Those of [`Scoring::baseline`].
+    pub of_biases: ResidualSums,
 }
 
 impl Scored {
@@ -45,8 +49,20 @@ impl Scored {
             total.all.add(&lane.all);
             total.fallback.add(&lane.fallback);
             total.of_mean.add(&lane.of_mean);
+            total.of_biases.add(&lane.of_biases);
         }
         total
+    }
+
+    /// Adds the errors of what stands beside the model.
+    #[inline]
+    fn add_beside(&mut self, scoring: &Scoring<'_>, indices: &[Option<u32>], value: f64, weight: f64) {
+        if let Some(mean) = scoring.mean {
+            self.of_mean.add_entry(mean - value, weight);
+        }
+        if let Some(baseline) = scoring.baseline {
+            self.of_biases.add_entry(baseline.at(indices) - value, weight);
+        }
     }
 
     /// The mean squared error over the entries whose indices all occur in train: the same entries
@@ -65,13 +81,14 @@ impl Scored {
 
 impl Travels for Scored {
     fn words(&self) -> Vec<u64> {
-        [self.all.words(), self.fallback.words(), self.of_mean.words()].concat()
+        [self.all.words(), self.fallback.words(), self.of_mean.words(), self.of_biases.words()].concat()
     }
     fn set(&mut self, words: &[u64]) {
-        let third = words.len() / 3;
-        self.all.set(&words[..third]);
-        self.fallback.set(&words[third..2 * third]);
-        self.of_mean.set(&words[2 * third..]);
+        let each = words.len() / 4;
+        self.all.set(&words[..each]);
+        self.fallback.set(&words[each..2 * each]);
+        self.of_mean.set(&words[2 * each..3 * each]);
+        self.of_biases.set(&words[3 * each..]);
     }
 }
 
@@ -84,10 +101,11 @@ pub fn residuals(
     unseen: &UnseenRows,
     packing: &mut PaddingBuffer,
 ) -> Result<ResidualSums> {
-    Ok(score_tensor(stream, exchange, point, mode_order, unseen, packing, None)?.all)
+    let scoring = Scoring::default();
+    Ok(score_tensor(stream, exchange, point, mode_order, unseen, packing, &scoring)?.all)
 }
 
-/// The same, with the errors of a mean where one is given.
+/// The same, with the errors of a mean and of biases alone where they are given.
 fn score_tensor(
     stream: &Stream,
     exchange: &Exchange,
@@ -95,7 +113,7 @@ fn score_tensor(
     mode_order: &[usize],
     unseen: &UnseenRows,
     packing: &mut PaddingBuffer,
-    mean: Option<f64>,
+    scoring: &Scoring<'_>,
 ) -> Result<Scored> {
     let stored = Stored::new(&point.core, mode_order);
     let mut room = RemoteRows::default();
@@ -104,22 +122,25 @@ fn score_tensor(
     let all_seen = flags.iter().all(Option::is_none);
     let lanes = map_lanes(stream, &Scored::default(), |lane| {
         let (mut sums, mut workspace) = (Scored::default(), Workspace::new());
+        let mut indices = [None; crate::MAX_ORDER];
         stream.for_each(lane, |block| {
             if all_seen {
                 kernel::residual(block, &padded, &mut sums.all, &mut workspace);
             } else {
                 kernel::residual_of_seen(block, padded.factors(), &flags, &mut sums.all, &mut workspace);
             }
-            if let Some(mean) = mean {
-                block.for_each_weighted(|levels, value, weight| {
-                    let is_seen = |(flags, &index): (&Option<&[bool]>, &u32)| {
-                        !flags.is_some_and(|flags| flags[index as usize])
-                    };
-                    if flags.iter().zip(levels).all(is_seen) {
-                        sums.of_mean.add_entry(mean - value, weight);
-                    }
-                });
+            if scoring.mean.is_none() && scoring.baseline.is_none() {
+                return Ok(());
             }
+            block.for_each_weighted(|levels, value, weight| {
+                let is_seen = |(flags, &index): (&Option<&[bool]>, &u32)| {
+                    !flags.is_some_and(|flags| flags[index as usize])
+                };
+                if flags.iter().zip(levels).all(is_seen) {
+                    levels.iter().zip(mode_order).for_each(|(&index, &mode)| indices[mode] = Some(index));
+                    sums.add_beside(scoring, &indices[..mode_order.len()], value, weight);
+                }
+            });
             Ok(())
         })?;
         Ok(sums)
@@ -140,6 +161,14 @@ pub fn has_learned(r2: f64) -> bool {
 /// 1 - mse / mean_mse: the share of the variance about a mean that a model explains.
 pub fn r2(mse: f64, mean_mse: f64) -> f64 {
     1.0 - mse / mean_mse
+}
+
+/// A low-rank part that makes the RMSE of biases alone smaller by a smaller share than this is hardly worth its rows.
+pub const LITTLE: f64 = 0.005;
+
+/// How much lower an RMSE is than that of biases alone, as a share of it; none where they leave nothing over.
+pub fn over_biases(mse: f64, biases_mse: Option<f64>) -> Option<f64> {
+    biases_mse.filter(|&biases| biases > 0.0).map(|biases| 1.0 - (mse / biases).sqrt())
 }
 
 /// The row of a mode at an entry's indices, of rows in storage order.
@@ -176,7 +205,7 @@ pub fn score(
         && !sparse
     {
         let packing = &mut PaddingBuffer::new();
-        return score_tensor(stream, exchange, point, mode_order, unseen, packing, scoring.mean);
+        return score_tensor(stream, exchange, point, mode_order, unseen, packing, scoring);
     }
     let mut room = RemoteRows::default();
     let rows = room.of(&point.factors, mode_order, exchange);
@@ -205,9 +234,7 @@ pub fn score(
                 let own = |x: f64| scoring.transform.map_or(x, |transform| transform.undo(x));
                 let (prediction, value) = (own(prediction), own(value));
                 sums.all.add_entry(prediction - value, weight);
-                if let Some(mean) = scoring.mean {
-                    sums.of_mean.add_entry(mean - value, weight);
-                }
+                sums.add_beside(scoring, &indices[..mode_order.len()], value, weight);
                 if !known {
                     sums.fallback.add_entry(prediction - value, weight);
                 }

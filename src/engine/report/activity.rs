@@ -34,22 +34,19 @@ pub type Decile = (Errors, (u32, u32));
 pub struct Errors {
     /// Of squares.
     pub squares: f64,
-    /// Of absolute values.
-    pub absolute: f64,
-    /// How many.
-    pub entries: u64,
+    /// Of weights: 1 each where entries have none.
+    pub weight: f64,
 }
 
 impl Errors {
-    fn add(&mut self, residual: f64) {
-        self.squares += residual * residual;
-        self.absolute += residual.abs();
-        self.entries += 1;
+    fn add(&mut self, residual: f64, weight: f64) {
+        self.squares += weight * residual * residual;
+        self.weight += weight;
     }
 
-    /// The root of the mean square; `None` without entries.
+    /// The root of the (weighted) mean square; `None` without entries.
     pub fn rmse(&self) -> Option<f64> {
-        (self.entries > 0).then(|| (self.squares / self.entries as f64).sqrt())
+        (self.weight > 0.0).then(|| (self.squares / self.weight).sqrt())
     }
 }
 
@@ -66,8 +63,10 @@ pub fn activity(model: &Model, datasets: &[Dataset], control: &Control) -> Resul
     let mut counts: Vec<Vec<u32>> = model.point.dims().into_iter().map(|dim| vec![0; dim]).collect();
     for dataset in datasets {
         control.check()?;
-        dataset.for_each(Split::Train, |at, _| {
-            at.iter().zip(&mut counts).for_each(|(&index, counts)| counts[index as usize] += 1);
+        // Nothing is learned from an entry without weight.
+        dataset.for_each_weighted(Split::Train, |at, _, weight| {
+            let one = u32::from(weight > 0.0);
+            at.iter().zip(&mut counts).for_each(|(&index, counts)| counts[index as usize] += one);
         })?;
     }
     let deciles: Vec<Option<Vec<u8>>> = counts.iter().map(|counts| by_decile(counts)).collect();
@@ -75,26 +74,27 @@ pub fn activity(model: &Model, datasets: &[Dataset], control: &Control) -> Resul
     let split = [Split::Test, Split::Validation].into_iter().find(|&split| has(split));
     let split = split.unwrap_or(Split::Train);
     let (mut total, mut of_mean) = (Errors::default(), Errors::default());
-    let mean = datasets.first().map_or(0.0, |dataset| dataset.manifest().mean());
+    let mean = datasets.first().map_or(0.0, |dataset| dataset.manifest().told_mean());
     let mut unscored = 0;
     let mut sums = vec![[Errors::default(); DECILES]; order];
     let mut asked = vec![None; order];
     for dataset in datasets {
         control.check()?;
-        dataset.for_each(split, |at, value| {
+        dataset.for_each_weighted(split, |at, value, weight| {
             asked.iter_mut().zip(at).for_each(|(asked, &index)| *asked = Some(index));
             let answer = model.predict(&asked);
             if !answer.known && model.biases.is_none() {
                 unscored += 1;
                 return;
             }
-            let residual = answer.value - dataset.manifest().told(value);
-            total.add(residual);
-            of_mean.add(mean - value);
+            let value = dataset.manifest().told(value);
+            let residual = answer.value - value;
+            total.add(residual, weight);
+            of_mean.add(mean - value, weight);
             for (mode, deciles) in deciles.iter().enumerate() {
                 let decile = deciles.as_ref().map(|deciles| deciles[at[mode] as usize] as usize);
                 if let Some(decile) = decile.filter(|&decile| decile < DECILES) {
-                    sums[mode][decile].add(residual);
+                    sums[mode][decile].add(residual, weight);
                 }
             }
         })?;

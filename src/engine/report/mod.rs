@@ -21,7 +21,7 @@ use crate::answer::coverage;
 use crate::control::{Control, Unit};
 use crate::error::{Error, Result};
 use crate::model::{ModeIds, Model};
-use crate::run::{Config, inputs_of, read_lines};
+use crate::run::{Config, End, inputs_of, read_lines};
 use crate::storage::{AtomicFile, Disk, Output};
 use activity::Activity;
 use serde_json::Value;
@@ -35,6 +35,8 @@ struct Facts {
     ids: Vec<ModeIds>,
     /// The log's lines; empty where there is none.
     log: Vec<Value>,
+    /// How it ended, where it has.
+    end: Option<End>,
     /// Counts and errors; none where the dataset is not there any more.
     activity: Option<Activity>,
     entries: [u64; 3],
@@ -66,7 +68,16 @@ impl Facts {
             Err(error) => control.say(format!("{error}; the page goes without errors by activity")),
         }
         let name = run.file_name().unwrap_or(run.as_os_str()).to_string_lossy().into_owned();
-        Ok(Facts { name, config, model, ids, log, activity, entries, covered })
+        let end = End::read(run)?;
+        Ok(Facts { name, config, model, ids, log, end, activity, entries, covered })
+    }
+
+    /// The wall time of the run, all its starts together.
+    fn seconds(&self) -> Option<f64> {
+        let logged = self.log.last().and_then(|line| line["seconds"].as_f64());
+        // A run that goes on leaves its last end behind until it comes to another.
+        let ended = self.end.as_ref().map(|end| end.seconds);
+        ended.into_iter().chain(logged).max_by(f64::total_cmp)
     }
 }
 

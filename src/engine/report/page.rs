@@ -97,9 +97,10 @@ fn tiles(facts: &Facts) -> String {
         facts.ids.iter().map(|mode| format!("{} {}", units::count(mode.dim().into()), mode.name())).collect();
     let [train, validation, test] = facts.entries.map(units::count);
     let rank = about.rank.iter().map(usize::to_string).collect::<Vec<_>>().join(" × ");
-    let weighted = about.weights.as_ref().map_or(String::new(), |column| {
-        format!(" · weighted by {column}, as are the errors of the log; by activity every entry counts once")
-    });
+    let weighted = about
+        .weights
+        .as_ref()
+        .map_or(String::new(), |column| format!(" · all errors are weighted by {column}"));
     let kept = about.transform().map_or(String::new(), |transform| {
         format!(
             " · values are fitted as their {0}, and the errors by iteration and time are of that",
@@ -125,11 +126,19 @@ fn tiles(facts: &Facts) -> String {
     if nothing {
         tiles.push(("learned", "nothing".into()));
     }
-    if let Some(mse) = about.validation_mse {
-        tiles.push(("validation MSE", number(mse)));
+    let judged = facts.activity.as_ref().map(|activity| activity.split);
+    if let Some(beside) = facts.end.as_ref().zip(judged).and_then(|(end, split)| end.errors.get(split.name()))
+    {
+        tiles.extend(beside.biases_rmse.map(|rmse| ("biases alone", number(rmse))));
+        tiles.extend(beside.mean_rmse.map(|rmse| ("the mean", number(rmse))));
     }
-    tiles.push(("train MSE", number(about.train_mse)));
-    if let Some(seconds) = facts.log.last().and_then(|line| line["seconds"].as_f64()) {
+    if let Some(mse) = about.validation_mse.filter(|_| judged != Some(crate::shard::Split::Validation)) {
+        tiles.push(("validation RMSE", number(mse.sqrt())));
+    }
+    if judged != Some(crate::shard::Split::Train) {
+        tiles.push(("train RMSE", number(about.train_mse.sqrt())));
+    }
+    if let Some(seconds) = facts.seconds() {
         tiles.push(("time", units::duration(seconds)));
     }
     let tiles: String = tiles

@@ -61,14 +61,14 @@ fn errors(
         let all = series.iter_mut().flat_map(|series| &mut series.points);
         all.for_each(|point| point.1 = point.1.log10());
     }
-    let y = ("mean squared error", if log { Scale::Log } else { Scale::Number });
+    let y = ("RMSE", if log { Scale::Log } else { Scale::Number });
     lines(title, note, &Axes { x, y, from_zero: false, steps: false, size }, &series)
 }
 
 fn convergence(facts: &Facts) -> Section {
     let series = vec![
-        Series { name: "train".into(), points: curve(&facts.log, "iteration", "train_mse") },
-        Series { name: "validation".into(), points: curve(&facts.log, "iteration", "validation_mse") },
+        Series { name: "train".into(), points: curve(&facts.log, "iteration", "train_rmse") },
+        Series { name: "validation".into(), points: curve(&facts.log, "iteration", "validation_rmse") },
     ];
     let kept = facts.model.about.iteration;
     let note = format!("The model is that of iteration {kept}.");
@@ -174,7 +174,7 @@ fn by_activity(facts: &[Facts]) -> Option<Section> {
         figures.push(bars(&format!("By activity of {}", ids.name()), "", &axes, &labels, &series));
     }
     let mut text = format!(
-        "Root mean squared error of the {} entries, by how many train entries the id has: ten parts with as \
+        "RMSE of the {} entries, by how many train entries the id has: ten parts with as \
          many ids each, the least active first.",
         split.name()
     );
@@ -195,19 +195,18 @@ fn summary(facts: &[Facts]) -> Section {
     let rows = facts.iter().map(|facts| {
         let about = &facts.model.about;
         let test = facts.activity.as_ref().and_then(|activity| activity.total.rmse());
-        let last = facts.log.last();
         vec![
             facts.name.clone(),
             about.rank.iter().map(usize::to_string).collect::<Vec<_>>().join(","),
             about.iteration.to_string(),
-            number(about.train_mse),
-            about.validation_mse.map_or("–".into(), number),
+            number(about.train_mse.sqrt()),
+            about.validation_mse.map_or("–".into(), |mse| number(mse.sqrt())),
             test.map_or("–".into(), number),
-            last.and_then(|line| line["seconds"].as_f64()).map_or("–".into(), units::duration),
+            facts.seconds().map_or("–".into(), units::duration),
             facts.config.seed.to_string(),
         ]
     });
-    let head = ["run", "rank", "iteration", "train MSE", "validation MSE", "held-out RMSE", "time", "seed"];
+    let head = ["run", "rank", "iteration", "train RMSE", "validation RMSE", "held-out RMSE", "time", "seed"];
     let table = Table {
         title: String::new(),
         head: head.map(String::from).into(),
@@ -227,16 +226,16 @@ fn compared(facts: &[Facts]) -> Section {
     };
     let iteration = ("iteration", Scale::Integer);
     let figures = [
-        errors("Validation error by iteration", "", iteration, series("iteration", "validation_mse"), HALF),
-        errors("Train error by iteration", "", iteration, series("iteration", "train_mse"), HALF),
+        errors("Validation error by iteration", "", iteration, series("iteration", "validation_rmse"), HALF),
+        errors("Train error by iteration", "", iteration, series("iteration", "train_rmse"), HALF),
         errors(
             "Validation error by time",
             "",
             ("seconds", Scale::Number),
-            series("seconds", "validation_mse"),
+            series("seconds", "validation_rmse"),
             HALF,
         ),
-        errors("Train error by time", "", ("seconds", Scale::Number), series("seconds", "train_mse"), HALF),
+        errors("Train error by time", "", ("seconds", Scale::Number), series("seconds", "train_rmse"), HALF),
     ];
     section("Convergence", "", figures)
 }

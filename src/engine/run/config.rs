@@ -5,7 +5,7 @@ use crate::kernel::Precision;
 use crate::recipe::{AUTO_RANK, PenaltyChoice, Recipe};
 use crate::shard::{Dataset, Manifest, Split};
 use crate::solver::{Algorithm, Beta, Options, StepRule};
-use crate::storage::{Disk, RunLayout, check_folders, read_regular, write_atomic};
+use crate::storage::{Disk, RunLayout, check_folders, no_run, read_regular, write_atomic};
 use crate::stream::LANES;
 use crate::team::Team;
 use serde::{Deserialize, Serialize};
@@ -111,19 +111,24 @@ struct Marked<'c> {
 impl Config {
     /// The configuration of a new run on a dataset.
     pub fn new(dataset: &Dataset, rank: Vec<usize>) -> Self {
+        Self::of(dataset.manifest(), dataset.directory(), rank)
+    }
+
+    /// The same for a dataset that is known by its manifest.
+    pub fn of(manifest: &Manifest, directory: &Path, rank: Vec<usize>) -> Self {
         Config {
             format_version: VERSION,
-            dataset: dataset.directory().into(),
-            dataset_fingerprint: fingerprint(dataset.manifest()),
+            dataset: directory.into(),
+            dataset_fingerprint: fingerprint(manifest),
             added: Vec::new(),
             rank,
             seed: 1,
             init: Init::Scaled,
             geometry: GeometryKind::default(),
             precision: Precision::default(),
-            recipe: Recipe::usual(dataset.manifest()),
+            recipe: Recipe::usual(manifest),
             rank_auto: false,
-            lanes: dataset.manifest().part.as_ref().map_or(LANES, |part| part.lanes),
+            lanes: manifest.part.as_ref().map_or(LANES, |part| part.lanes),
             relative_tolerance: RELATIVE_TOLERANCE,
             solver: Options { algorithm: Algorithm::Auto, tolerance: 0.0, ..Options::default() },
         }
@@ -262,12 +267,7 @@ impl Config {
     pub fn read(run: &Path) -> Result<Self> {
         let path = RunLayout::of(run).config();
         if path.symlink_metadata().is_err() {
-            let what = if run.exists() {
-                "this is no run of tenfill (there is no config.json in it)"
-            } else {
-                "there is no such run"
-            };
-            return Err(Error::input(run, what));
+            return Err(Error::input(run, no_run(run, RunLayout::CONFIG)));
         }
         check_folders(run, &["checkpoints", "model", "model/modes"])?;
         let text = read_regular(&path)?;

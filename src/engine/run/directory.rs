@@ -65,6 +65,23 @@ impl<'d> RunDirectory<'d> {
         self.disk
     }
 
+    /// Keeps the dataset of a run that cannot begin, beside where it would have been; tells where. A run that has its place
+    /// has its dataset in it.
+    pub fn keep_data(&self) -> Option<PathBuf> {
+        let staging = self.staging.as_ref().filter(|staging| staging.path() != self.path)?;
+        let data = RunLayout::of(staging.path()).data();
+        if !data.is_dir() {
+            return None;
+        }
+        let name = self.path.file_name()?.to_string_lossy().into_owned();
+        let numbered = (2..100).map(|number| format!("{name}-{number}.tenfill"));
+        let mut names = std::iter::once(format!("{name}.tenfill")).chain(numbered);
+        names.find_map(|name| {
+            let to = self.path.with_file_name(name);
+            self.disk.rename_new(&data, &to).ok().map(|()| to)
+        })
+    }
+
     /// The run has a log: it takes its place, unless another run is there.
     pub(super) fn begun(&self) -> Result<()> {
         self.staging.as_ref().filter(|staging| !staging.replaces()).map_or(Ok(()), Staging::commit)

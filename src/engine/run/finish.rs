@@ -1,11 +1,12 @@
 //! The end of a run: rows fitted to their own entries where that helps, and the errors of the model.
 
+use super::end::End;
 use super::kind::{Found, Kind};
 use super::save::{Kept, Saver};
 use super::train::{Outcome, Session, SplitErrors};
 use crate::error::{Error, Result};
-use crate::model::Clip;
-use crate::objective::{Scoring, has_learned, r2, score, varies};
+use crate::model::{Baseline, Clip};
+use crate::objective::{Scoring, bias_fit, has_learned, r2, score, varies};
 use crate::recipe::{Fitted, Trainer};
 use crate::reduce::Exchange;
 use crate::shard::{Dataset, Split};
@@ -30,6 +31,36 @@ impl Session<'_> {
                 (state.last.iteration, mse, state.last.validation_mse)
             }
         }
+    }
+
+    /// Biases alone, which the model is compared with, as the run has kept them or from a few passes; none where memory
+    /// has no room for these.
+    fn baseline(&self, trainer: &Trainer, dataset: &Dataset) -> Result<Option<Baseline>> {
+        let (team, manifest, data) = (self.limits.team, dataset.manifest(), &trainer.objective().data);
+        let with = |biases| Some(Baseline::new(biases, self.config.recipe.range, manifest.transform()));
+        let directory = self.run.layout().model();
+        // Damage is `verify`'s to tell; what follows from the data can be found again.
+        let kept = Baseline::read(&directory).ok().flatten();
+        if let Some(biases) = kept.filter(|_| team.is_alone()) {
+            return Ok(with(biases));
+        }
+        let share = Share { lanes: self.config.lanes, team };
+        let mut train = Stream::open_share(dataset, Split::Train, None, share)?;
+        train.watch(self.control);
+        let taken = data.needs().total(0) + bias_fit::alone_bytes(manifest, train.all_lanes().len());
+        if self.any(taken > self.limits.memory) {
+            self.control
+                .detail("`memory` has no room to fit biases alone, so the model is not compared with them");
+            return Ok(None);
+        }
+        let biases = bias_fit::alone(manifest, &train)?;
+        let dims: Vec<usize> = manifest.dims().iter().map(|&dim| dim as usize).collect();
+        let written = match team.is_first() {
+            true => Baseline::write(self.run.disk(), &directory, &biases, &dims),
+            false => Ok(()),
+        };
+        team.agree(written)?;
+        Ok(with(biases))
     }
 
     /// What follows the last iteration, its state being durable.
@@ -60,7 +91,7 @@ impl Session<'_> {
         // Whoever cannot wait does not wait for that either.
         let errors = match self.any(self.control.stopping()) {
             true => None,
-            false => uncut(self.errors(&trainer, &model))?,
+            false => uncut(self.errors(&trainer, &model, stopped_by))?,
         };
         if errors.is_none() {
             stopped_by = StoppedBy::Interrupted;
@@ -101,7 +132,7 @@ impl Session<'_> {
             if transform.is_some() { as_fitted } else { (train_mse, test_mse.or(validation_mse)) };
         let found = Found { train_mse: of_train, held_out, biases: model.biases.is_some(), learned };
         let kind = Kind::of(manifest, &self.config.rank, &found);
-        Ok(Outcome {
+        let outcome = Outcome {
             kind,
             last: trainer.state.last,
             stopped_by,
@@ -118,11 +149,17 @@ impl Session<'_> {
             errors,
             weights: manifest.weights.as_ref().and_then(|weights| weights.given().cloned()),
             progress: self.progress(trainer.objective()),
-        })
+        };
+        let written = match self.limits.team.is_first() {
+            true => End::write(self.run.disk(), self.run.path(), &outcome),
+            false => Ok(()),
+        };
+        self.limits.team.agree(written)?;
+        Ok(outcome)
     }
 
     /// The errors of the model on every split that has entries: a pass over each.
-    fn errors(&self, trainer: &Trainer, model: &Fitted) -> Result<Vec<SplitErrors>> {
+    fn errors(&self, trainer: &Trainer, model: &Fitted, stopped_by: StoppedBy) -> Result<Vec<SplitErrors>> {
         // A dataset in the run has come with it to its place.
         let inside = self.config.dataset == Path::new(RunLayout::DATA);
         let moved = inside.then(|| Dataset::open(self.run.layout().data())).transpose();
@@ -132,6 +169,10 @@ impl Session<'_> {
         let clip = self.config.recipe.range.map(|range| Clip::new(range, model.ends));
         // Errors are told in the values' own units.
         let (mean, transform) = (manifest.told_mean(), manifest.transform());
+        let baseline = match stopped_by {
+            StoppedBy::Interrupted => None,
+            _ => self.baseline(trainer, dataset)?,
+        };
         let mut errors = Vec::new();
         let dims: Vec<usize> = manifest.level_dims().iter().map(|&dim| dim as usize).collect();
         for split in Split::ALL {
@@ -143,11 +184,13 @@ impl Session<'_> {
                 let (order, unseen) = (&manifest.mode_order, trainer.objective().data.unseen());
                 // Of the train values the manifest has sums of squares, which do not tell it beside a large mean.
                 let (biases, held) = (model.biases.as_ref(), &model.held);
-                let scoring = Scoring { biases, clip, held, mean: Some(mean), transform };
+                let baseline = baseline.as_ref();
+                let scoring = Scoring { biases, clip, held, mean: Some(mean), transform, baseline };
                 let scored = score(&stream, &exchange, &model.point, order, unseen, &scoring)?;
                 let mean_mse = varies(scored.of_mean.mse(), mean);
                 let weight = scored.all.weight / stream.weight_scale();
-                errors.push(SplitErrors { split, scored, mean_mse, weight });
+                let biases_mse = scored.of_biases.mse().filter(|_| baseline.is_some());
+                errors.push(SplitErrors { split, scored, mean_mse, biases_mse, weight });
             }
         }
         Ok(errors)

@@ -23,6 +23,7 @@ impl Kind for RunKind {
         let mut listing = Listing::default();
         listing.file(RunLayout::CONFIG);
         listing.file(RunLayout::LOG);
+        listing.file(RunLayout::END);
         if Lock::is_file_of_ours(&layout.lock()) {
             listing.file(RunLayout::LOCK);
         }
@@ -33,6 +34,7 @@ impl Kind for RunKind {
         let model = Path::new(RunLayout::MODEL);
         listing.folder(model.join("modes"));
         listing.file(model.join(RunLayout::MODEL_FILE));
+        listing.file(model.join(RunLayout::BASELINE_FILE));
         for labels in label_files(folder, &config) {
             listing.file(model.join(labels));
         }
@@ -48,10 +50,11 @@ impl Kind for RunKind {
     fn may_hold(&self, inside: &Path) -> bool {
         let parts: Option<Vec<&str>> = inside.iter().map(|part| part.to_str()).collect();
         match parts.as_deref() {
-            Some([RunLayout::CONFIG | RunLayout::LOG | RunLayout::LOCK]) => true,
+            Some([RunLayout::CONFIG | RunLayout::LOG | RunLayout::END | RunLayout::LOCK]) => true,
             Some([RunLayout::CHECKPOINTS]) => true,
             Some([RunLayout::CHECKPOINTS, name]) => Checkpoints::is_name(name),
-            Some([RunLayout::MODEL] | [RunLayout::MODEL, RunLayout::MODEL_FILE | "modes"]) => true,
+            Some([RunLayout::MODEL]) => true,
+            Some([RunLayout::MODEL, RunLayout::MODEL_FILE | RunLayout::BASELINE_FILE | "modes"]) => true,
             Some([RunLayout::MODEL, "modes", name]) => name.ends_with(".arrow"),
             Some([RunLayout::DATA | RunLayout::ADDED]) => true,
             Some([RunLayout::DATA | RunLayout::ADDED, inside @ ..]) => {

@@ -5,7 +5,8 @@
 //!   config.json     everything that determines the result
 //!   log.jsonl       a line per iteration
 //!   checkpoints/    the newest two
-//!   model/          the best model so far by validation, or the last
+//!   model/          the best model so far by validation, or the last; at the end, biases alone beside it
+//!   end.json        how it ended
 //!   data.tenfill/   the dataset, where a raw file was completed
 //!   added.tenfill/ entries that were folded in
 //!   .lock           held by the process that works on the run
@@ -13,6 +14,7 @@
 
 mod config;
 mod directory;
+mod end;
 mod finish;
 mod kind;
 mod layout;
@@ -25,11 +27,12 @@ mod verify;
 
 pub use config::{Config, GeometryKind, Init, RELATIVE_TOLERANCE, check_rank};
 pub use directory::RunDirectory;
+pub use end::{End, EndErrors};
 pub use kind::Kind;
 pub use layout::{RunKind, inputs_of};
 pub use limits::{Every, Limits};
 pub use log::{Log, LogLine, MEASURED, Observer, log_path, read_lines, read_log, unobserved};
-pub use start::sweep_passes;
+pub use start::{check_start, sweep_passes};
 pub(crate) use train::in_pool;
 pub use train::{Outcome, SplitErrors, complete, resume};
 pub use verify::verify_run;

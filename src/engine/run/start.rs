@@ -135,6 +135,36 @@ pub fn sweep_passes(manifest: &Manifest, rank: usize) -> Option<(u64, String)> {
     (passes > 1).then_some((passes, told))
 }
 
+/// What can be seen to be wrong with the start of a run before its data are read, of which the names of the modes are
+/// known.
+pub fn check_start(config: &Config, manifest: &Manifest) -> Result<()> {
+    let Init::Run(run) = &config.init else { return Ok(()) };
+    let about = Model::about(run)?;
+    about.check_modes(run, &manifest.modes)?;
+    let (ranks, plain) = (&about.rank, config.recipe.is_plain());
+    let above = ranks.iter().zip(&config.rank).any(|(rank, bound)| rank > bound);
+    if plain && ranks != &config.rank {
+        let what = format!("its model has rank {ranks:?}, this run {:?}", config.rank);
+        return Err(Error::input(run, what));
+    }
+    if !plain && !config.rank_auto && above {
+        let what = format!("its model has rank {ranks:?}, this run at most {:?}", config.rank);
+        return Err(Error::input(run, what));
+    }
+    Ok(())
+}
+
+/// Tells which rank a budget is too small for.
+fn with_rank(error: Error, config: &Config) -> Error {
+    let Error::Budget { budget, needed, what } = error else { return error };
+    let ranks: Vec<String> = config.rank.iter().map(usize::to_string).collect();
+    let rank = match config.sweeps_alone() {
+        true => format!("by sweeps, of rank {} at the most,", config.sweep_rank()),
+        false => format!("of rank {}", ranks.join(",")),
+    };
+    Error::Budget { budget, needed, what: what.replacen("of this rank", &rank, 1) }
+}
+
 /// Opens the data, and says what is odd about it.
 pub(super) fn open(
     dataset: &Dataset,
@@ -155,7 +185,8 @@ pub(super) fn open(
     let share = Share { lanes: config.lanes, team: limits.team };
     let (ones, precision) = (vec![1; config.rank.len()], config.precision);
     let rank = if config.sweeps_alone() { &ones } else { &config.rank };
-    let mut objective = Streamed::open_for(dataset, rank, precision, budget, None, share, more)?;
+    let objective = Streamed::open_for(dataset, rank, precision, budget, None, share, more);
+    let mut objective = objective.map_err(|error| with_rank(error, config))?;
     if has_chunks(config) {
         objective.cut(CHUNKS);
     }

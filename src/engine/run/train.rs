@@ -2,6 +2,7 @@
 
 use super::config::{Config, Init, check_rank};
 use super::directory::RunDirectory;
+use super::end::End;
 use super::kind::Kind;
 use super::limits::Limits;
 use super::log::{Log, LogLine, Observer};
@@ -12,7 +13,7 @@ use crate::checkpoint::{Checkpoints, Progress};
 use crate::control::{Control, Unit};
 use crate::error::{Error, Result};
 use crate::model::Model;
-use crate::objective::{Regularised, Scored, r2};
+use crate::objective::{LITTLE, Regularised, Scored, over_biases, r2};
 use crate::recipe::{Extra, Trainer, Tried};
 use crate::shard::{Dataset, Split};
 use crate::solver::{Iteration, StoppedBy};
@@ -71,8 +72,21 @@ pub struct SplitErrors {
     /// The mean squared error of the mean of the train values on the same entries; none where they do not
     /// vary.
     pub mean_mse: Option<f64>,
+    /// The mean squared error of biases alone on them: of a mean and a number per id, fitted without the tensor. None
+    /// where the run was interrupted, or memory had no room for it.
+    pub biases_mse: Option<f64>,
     /// The weight of the entries in these means, in the unit of the dataset's weights.
     pub weight: f64,
+}
+
+impl Outcome {
+    /// [That](SplitErrors::over_biases) of the entries that were held out, test before validation, where the low-rank part
+    /// adds less to biases alone than is worth speaking of.
+    pub fn adds_little(&self) -> Option<f64> {
+        let of = |split: Split| self.errors.iter().find(|errors| errors.split == split);
+        let held_out = [Split::Test, Split::Validation].into_iter().filter_map(of);
+        held_out.filter_map(SplitErrors::over_biases).next().filter(|&over| over < LITTLE)
+    }
 }
 
 impl SplitErrors {
@@ -80,6 +94,11 @@ impl SplitErrors {
     /// where they do not vary.
     pub fn r2(&self) -> Option<f64> {
         Some(r2(self.scored.mse()?, self.mean_mse?))
+    }
+
+    /// How much lower the model's RMSE is than that of biases alone, as a share of it.
+    pub fn over_biases(&self) -> Option<f64> {
+        over_biases(self.scored.mse()?, self.biases_mse)
     }
 }
 
@@ -144,7 +163,15 @@ pub fn resume(
         // Only the first process has the lines of before.
         let upto = team.is_first().then_some(iteration);
         let log = team.agree(Log::open(run.disk(), run.path(), upto))?;
-        let before = loaded.progress.clone();
+        let before = match End::read(run.path()) {
+            // What came behind the last checkpoint of a run that had ended counts, too.
+            Ok(Some(end)) if team.is_alone() && end.iterations == iteration => Progress {
+                seconds: end.seconds.max(loaded.progress.seconds),
+                cpu_seconds: end.cpu_seconds.max(loaded.progress.cpu_seconds),
+                ..loaded.progress.clone()
+            },
+            _ => loaded.progress.clone(),
+        };
         let mut session = Session::new(
             run, &dataset, &config, limits, control, observe, &budget, usage, before, &objective, log,
         );

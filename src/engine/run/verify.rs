@@ -4,7 +4,7 @@ use super::config::Config;
 use crate::checkpoint::Checkpoints;
 use crate::control::Control;
 use crate::error::{Error, Result};
-use crate::model::Model;
+use crate::model::{Baseline, Model};
 use crate::shard::{ModeKind, Verification, verify};
 use crate::storage::RunLayout;
 use std::path::Path;
@@ -57,6 +57,12 @@ pub fn verify_run(run: &Path, control: &Control) -> Result<Verification> {
                     found.note(error, &model)?;
                 }
             }
+        }
+    }
+    if model.join(RunLayout::BASELINE_FILE).is_file() {
+        found.files += 1;
+        if let Err(error) = Baseline::read(&model) {
+            found.note(error, &model)?;
         }
     }
     for folder in [layout.checkpoints(), model] {

@@ -3,6 +3,7 @@
 
 use crate::MAX_ORDER;
 use crate::kernel::{BlockFlaw, BlockView, Ids, MAX_BLOCK_ENTRIES, Values};
+use std::ops::Range;
 
 /// Blocks and their sections begin at multiples of this.
 pub const ALIGNMENT: usize = 64;
@@ -66,6 +67,23 @@ impl BlockBuilder {
     pub fn push_weighted(&mut self, indices: &[u32], value: f64, weight: f64) {
         self.push(indices, value);
         self.weights.push(weight);
+    }
+
+    /// Adds the entries `range` of columns, a column of indices per level.
+    pub(super) fn extend(
+        &mut self,
+        levels: &[Vec<u32>],
+        values: &[f64],
+        weights: Option<&[f64]>,
+        range: Range<usize>,
+    ) {
+        for (to, from) in self.columns.iter_mut().zip(levels) {
+            to.extend_from_slice(&from[range.clone()]);
+        }
+        self.values.extend_from_slice(&values[range.clone()]);
+        if let Some(weights) = weights {
+            self.weights.extend_from_slice(&weights[range]);
+        }
     }
 
     /// The first and the last index of level 0.
@@ -221,36 +239,36 @@ impl Recent {
 /// The smallest encoding that loses nothing.
 fn encode_values(values: &[f64], out: &mut Vec<u8>, start: usize) -> (u8, u32, u32, u32) {
     // By bits, so that -0.0 comes back as it went in.
-    let mut distinct: Vec<u64> = Vec::new();
-    let mut few = true;
+    // In the order in which they are met at first, each with its number; sorted when all are there.
+    let mut distinct: Vec<(u64, u8)> = Vec::new();
+    let mut numbers: Vec<u8> = Vec::with_capacity(values.len());
     let mut recent = Recent::default();
     for bits in values.iter().map(|value| value.to_bits()) {
-        if recent.find(bits).is_some() {
-            continue;
-        }
-        recent.put(bits, 0);
-        if let Err(at) = distinct.binary_search(&bits) {
-            if distinct.len() == 256 {
-                few = false;
-                break;
-            }
-            distinct.insert(at, bits);
-        }
+        let number = recent.find(bits).or_else(|| {
+            let met = match distinct.binary_search_by_key(&bits, |&(other, _)| other) {
+                Ok(at) => distinct[at].1,
+                Err(_) if distinct.len() == 256 => return None,
+                Err(at) => {
+                    let number = distinct.len() as u8;
+                    distinct.insert(at, (bits, number));
+                    number
+                }
+            };
+            recent.put(bits, met);
+            Some(met)
+        });
+        let Some(number) = number else { break };
+        numbers.push(number);
     }
+    let few = numbers.len() == values.len();
     // A table of many values for few entries costs more than it saves.
     if few && distinct.len() * 8 + values.len() < values.len() * 4 {
         let table_at = align(out, start);
-        distinct.iter().for_each(|bits| out.extend_from_slice(&bits.to_le_bytes()));
+        distinct.iter().for_each(|(bits, _)| out.extend_from_slice(&bits.to_le_bytes()));
         let values_at = align(out, start);
-        let mut recent = Recent::default();
-        out.extend(values.iter().map(|value| {
-            let bits = value.to_bits();
-            recent.find(bits).unwrap_or_else(|| {
-                let code = distinct.partition_point(|&other| other < bits) as u8;
-                recent.put(bits, code);
-                code
-            })
-        }));
+        let mut codes = [0; 256];
+        distinct.iter().zip(0..).for_each(|(&(_, number), code)| codes[usize::from(number)] = code);
+        out.extend(numbers.iter().map(|&number| codes[usize::from(number)]));
         return (CODES, distinct.len() as u32, table_at, values_at);
     }
     let values_at = align(out, start);

@@ -163,6 +163,11 @@ impl Dataset {
         self.for_each_within(split, None, each)
     }
 
+    /// The same with the weight of every entry: 1 where entries have none.
+    pub fn for_each_weighted(&self, split: Split, each: impl FnMut(&[u32], f64, f64)) -> Result<()> {
+        self.for_each_weighted_within(split, None, each)
+    }
+
     /// The same for the entries whose index in a mode lies in a range. Where the dataset is sorted by
     /// that mode only the blocks of that range are read.
     pub fn for_each_within(
@@ -170,6 +175,15 @@ impl Dataset {
         split: Split,
         within: Option<(usize, Range<u32>)>,
         mut each: impl FnMut(&[u32], f64),
+    ) -> Result<()> {
+        self.for_each_weighted_within(split, within, |indices, value, _| each(indices, value))
+    }
+
+    fn for_each_weighted_within(
+        &self,
+        split: Split,
+        within: Option<(usize, Range<u32>)>,
+        mut each: impl FnMut(&[u32], f64, f64),
     ) -> Result<()> {
         let order = &self.manifest.mode_order;
         let mut buffer = Vec::new();
@@ -184,12 +198,12 @@ impl Dataset {
                 }
                 let bytes = shard.read_block(number, &mut buffer)?;
                 shard.check(number, bytes)?;
-                shard.view(number, bytes)?.for_each(|levels, value| {
+                shard.view(number, bytes)?.for_each_weighted(|levels, value, weight| {
                     for (level, &index) in levels.iter().enumerate() {
                         indices[order[level]] = index;
                     }
                     if within.as_ref().is_none_or(|(mode, range)| range.contains(&indices[*mode])) {
-                        each(&indices, value);
+                        each(&indices, value, weight);
                     }
                 });
             }

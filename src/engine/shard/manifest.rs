@@ -4,7 +4,7 @@ use super::FORMAT_VERSION;
 use super::block::Recent;
 use super::weights::Weights;
 use crate::error::{Error, IoContext, Result};
-use crate::storage::{Disk, check_folders, read_regular, write_atomic};
+use crate::storage::{Disk, MANIFEST_FILE, check_folders, no_dataset, read_regular, write_atomic};
 use crate::times::TimeUnit;
 use crate::transform::{Transform, Transformed};
 use serde::{Deserialize, Serialize};
@@ -399,7 +399,7 @@ fn is_zero(number: &u64) -> bool {
 }
 
 /// The manifest's file name.
-pub const FILE: &str = "manifest.json";
+pub const FILE: &str = MANIFEST_FILE;
 /// What the file says it is. Those of before this was said prove themselves by their checksum.
 const KIND: &str = "tenfill dataset";
 /// The file begins with this, the checksum of all that follows the comma and line feed, and those.
@@ -407,6 +407,40 @@ const BEGINS: &str = "{\n  \"crc32c\": \"";
 const BEGIN_LENGTH: usize = BEGINS.len() + 8 + "\",\n".len();
 
 impl Manifest {
+    /// What is known of a dataset before a table is read, from the names of its modes and whether there will be validation
+    /// entries: enough to see which requests cannot be met. Dimensions are the largest.
+    pub fn expected(names: &[String], validation: bool) -> Self {
+        let mode = |name: &String| Mode {
+            name: name.clone(),
+            dim: u32::MAX,
+            kind: ModeKind::Range { base: 0 },
+            statistics: ModeStatistics { in_train: u64::from(u32::MAX), only_held_out: 0 },
+            gaps: Vec::new(),
+        };
+        let of = |entries: u64| SplitRecord { entries, ..SplitRecord::default() };
+        Manifest {
+            format_version: 1,
+            written_by: String::new(),
+            modes: names.iter().map(mode).collect(),
+            value: String::new(),
+            mode_order: (0..names.len()).collect(),
+            mode_order_reason: String::new(),
+            duplicates: 0,
+            duplicates_rule: String::new(),
+            split_rule: String::new(),
+            values: ValueStatistics { min: 0.0, max: 1.0, distinct: None, ..ValueStatistics::default() },
+            absent: None,
+            weights: None,
+            transform: None,
+            train: of(u64::from(u32::MAX)),
+            validation: of(u64::from(validation)),
+            test: of(0),
+            part: None,
+            split_by: None,
+            appended: 0,
+        }
+    }
+
     /// Whether an entry of this value was observed: where cells were drawn, zeros count as drawn.
     pub fn is_observed(&self, value: f64) -> bool {
         self.absent.is_none() || value != 0.0
@@ -477,11 +511,7 @@ impl Manifest {
     pub fn read(directory: &Path) -> Result<Self> {
         let path = directory.join(FILE);
         if path.symlink_metadata().is_err() {
-            return Err(if directory.is_dir() {
-                Error::input(directory, "this is no dataset of tenfill (there is no manifest.json in it)")
-            } else {
-                Error::input(directory, "there is no such dataset")
-            });
+            return Err(Error::input(directory, no_dataset(directory)));
         }
         check_folders(directory, &["modes", "train", "validation", "test"])?;
         Self::parse(&read_regular(&path)?, &path)

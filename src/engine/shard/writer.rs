@@ -8,6 +8,7 @@ use crate::error::{Error, IoContext, Result};
 use crate::kernel::MAX_BLOCK_ENTRIES;
 use crate::storage::{AtomicFile, Disk};
 use crate::{MAX_ORDER, MIN_ORDER};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 /// Writes one shard front to back.
@@ -84,6 +85,25 @@ impl<'d> ShardWriter<'d> {
         if self.block.len() == self.block_entries { self.end_block() } else { Ok(()) }
     }
 
+    /// Adds the entries `range` of columns, as many times [`Self::push`].
+    fn push_many(&mut self, entries: &Columns<'_>, range: Range<usize>) -> Result<()> {
+        if self.entries == 0 {
+            self.first = entries.levels[0][range.start];
+        }
+        self.last = entries.levels[0][range.end - 1];
+        self.entries += range.len() as u64;
+        let mut from = range.start;
+        while from < range.end {
+            let upto = range.end.min(from + self.block_entries - self.block.len());
+            self.block.extend(entries.levels, entries.values, entries.weights, from..upto);
+            if self.block.len() == self.block_entries {
+                self.end_block()?;
+            }
+            from = upto;
+        }
+        Ok(())
+    }
+
     /// The number of entries so far.
     pub fn entries(&self) -> u64 {
         self.entries
@@ -138,6 +158,14 @@ impl<'d> ShardWriter<'d> {
     }
 }
 
+/// Entries as columns: indices by level, values, and weights where entries have some.
+#[derive(Clone, Copy)]
+struct Columns<'a> {
+    levels: &'a [Vec<u32>],
+    values: &'a [f64],
+    weights: Option<&'a [f64]>,
+}
+
 /// Sizes of blocks and shards, from the number of entries alone, so that the same entries always
 /// give the same files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -177,52 +205,112 @@ struct SplitWriter<'d> {
 }
 
 impl SplitWriter<'_> {
-    fn push(&mut self, indices: &[u32], value: f64, weight: Option<f64>) -> Result<()> {
-        let weight = if self.counts { Some(weight.unwrap_or(1.0)) } else { weight };
-        if self.counts && !self.met && weight != Some(1.0) {
-            // What is written so far is as it would be without.
-            self.end_shard()?;
-            self.met = true;
+    /// Adds entries, ascending, behind those that are there.
+    fn push(&mut self, entries: &Columns<'_>) -> Result<()> {
+        let total = entries.values.len();
+        if !self.counts {
+            return self.push_range(entries, 0..total);
         }
-        let kept = weight.filter(|_| !self.counts || self.met);
-        let previous = &self.previous[..indices.len()];
+        let ones = |weights: &[f64]| weights.iter().position(|&weight| weight != 1.0).unwrap_or(total);
+        let plain = if self.met { 0 } else { entries.weights.map_or(total, ones) };
+        self.push_range(&Columns { weights: None, ..*entries }, 0..plain)?;
+        if plain < total {
+            if !self.met {
+                // What is written so far is as it would be without.
+                self.end_shard()?;
+                self.met = true;
+            }
+            let ones = if entries.weights.is_none() { vec![1.0; total] } else { Vec::new() };
+            let weights = Some(entries.weights.unwrap_or(&ones));
+            self.push_range(&Columns { weights, ..*entries }, plain..total)?;
+        }
+        Ok(())
+    }
+
+    fn push_range(&mut self, entries: &Columns<'_>, range: Range<usize>) -> Result<()> {
+        let (total, slices) = (range.end, &entries.levels[0]);
+        let mut from = range.start;
+        while from < total {
+            let full = self.shard.as_ref().map_or(0, ShardWriter::entries);
+            // A new shard at the next slice; within a slice only when it is a huge one.
+            let room = if full < self.cut.shard {
+                self.cut.shard - full
+            } else if slices[from] != self.previous[0] || full >= 2 * self.cut.shard {
+                self.end_shard()?;
+                self.cut.shard
+            } else {
+                let slice =
+                    slices[from..total].iter().take_while(|&&index| index == self.previous[0]).count();
+                (slice as u64).min(2 * self.cut.shard - full)
+            };
+            let upto = total.min(from + usize::try_from(room).unwrap_or(total));
+            self.push_to_shard(entries, from..upto)?;
+            from = upto;
+        }
+        Ok(())
+    }
+
+    /// Adds entries that belong into the shard that is being written.
+    fn push_to_shard(&mut self, entries: &Columns<'_>, range: Range<usize>) -> Result<()> {
+        self.count(entries, range.clone());
+        let shard = match &mut self.shard {
+            Some(shard) => shard,
+            None => {
+                let path = self.directory.join(self.split.name()).join(shard_name(self.record.shards.len()));
+                let weighted = entries.weights.is_some();
+                let new = ShardWriter::create(self.disk, &path, &self.dims, self.cut.block, weighted)?;
+                self.shard.insert(ShardWriter { counts: self.counts, ..new })
+            }
+        };
+        shard.push_many(entries, range.clone())?;
+        for (previous, column) in self.previous.iter_mut().zip(entries.levels) {
+            *previous = column[range.end - 1];
+        }
+        self.record.entries += range.len() as u64;
+        Ok(())
+    }
+
+    /// Counts slices, fibres, and what occurs.
+    fn count(&mut self, entries: &Columns<'_>, range: Range<usize>) {
+        let (first, order) = (range.start, entries.levels.len());
         let begun = self.record.entries > 0;
-        let same = if begun { previous.iter().zip(indices).take_while(|(a, b)| a == b).count() } else { 0 };
-        debug_assert!(!begun || previous < indices, "entries must come sorted");
-        if !begun || same == 0 {
-            self.record.slices += 1;
+        let changes = |level: usize| entries.levels[level][first] != self.previous[level];
+        debug_assert!(!begun || (0..order).any(changes), "entries must come sorted");
+        self.record.slices += u64::from(!begun || changes(0));
+        self.record.fibres += u64::from(!begun || (0..order - 1).any(changes));
+        let differs = |level: usize, n: usize| entries.levels[level][n] != entries.levels[level][n - 1];
+        for n in first + 1..range.end {
+            self.record.slices += u64::from(differs(0, n));
+            self.record.fibres += u64::from((0..order - 1).any(|level| differs(level, n)));
         }
-        if !begun || same + 1 < indices.len() {
-            self.record.fibres += 1;
-        }
-        // A new shard at the next slice; within a slice only when it is a huge one.
-        let full = self.shard.as_ref().map_or(0, ShardWriter::entries);
-        if full >= self.cut.shard && (same == 0 || full >= 2 * self.cut.shard) {
-            self.end_shard()?;
-        }
-        if self.shard.is_none() {
-            let path = self.directory.join(self.split.name()).join(shard_name(self.record.shards.len()));
-            let shard = ShardWriter::create(self.disk, &path, &self.dims, self.cut.block, kept.is_some())?;
-            self.shard = Some(ShardWriter { counts: self.counts, ..shard });
-        }
-        if let Some(shard) = &mut self.shard {
-            shard.push(indices, value, kept)?;
-        }
-        self.previous[..indices.len()].copy_from_slice(indices);
-        self.record.entries += 1;
-        self.largest = self.largest.max(value.abs());
-        if let Some((sums, weight)) = self.weights.as_mut().zip(weight) {
-            sums.add(value, weight);
-            // Nothing is learned from an entry without weight, neither of its ids nor of its value.
-            if weight == 0.0 {
-                return Ok(());
+        let values = &entries.values[range.clone()];
+        self.largest = values.iter().fold(self.largest, |largest, value| largest.max(value.abs()));
+        match entries.weights {
+            None => {
+                for (seen, column) in self.seen.iter_mut().zip(entries.levels) {
+                    for &index in &column[range.clone()] {
+                        seen[index as usize / 64] |= 1 << (index % 64);
+                    }
+                }
+                for &value in values {
+                    self.weights.iter_mut().for_each(|sums| sums.add(value, 1.0));
+                    self.values.add(value, 1.0);
+                }
+            }
+            Some(weights) => {
+                for n in range {
+                    let (value, weight) = (entries.values[n], weights[n]);
+                    self.weights.iter_mut().for_each(|sums| sums.add(value, weight));
+                    // Nothing is learned from an entry without weight, neither of its ids nor of its value.
+                    if weight > 0.0 {
+                        for (seen, column) in self.seen.iter_mut().zip(entries.levels) {
+                            seen[column[n] as usize / 64] |= 1 << (column[n] % 64);
+                        }
+                        self.values.add(value, weight);
+                    }
+                }
             }
         }
-        for (seen, &index) in self.seen.iter_mut().zip(indices) {
-            seen[index as usize / 64] |= 1 << (index % 64);
-        }
-        self.values.add(value, weight.unwrap_or(1.0));
-        Ok(())
     }
 
     fn end_shard(&mut self) -> Result<()> {
@@ -320,10 +408,16 @@ impl<'d> DatasetWriter<'d> {
         3 * (indices / 8)
     }
 
-    /// Adds an entry, with its weight in a weighted dataset; indices in level order, entries ascending
-    /// within a split.
-    pub fn push(&mut self, split: Split, indices: &[u32], value: f64, weight: Option<f64>) -> Result<()> {
-        self.splits[split as usize].push(indices, value, weight)
+    /// Adds entries, with their weights in a weighted dataset: a column of indices per level, entries ascending within
+    /// a split.
+    pub fn push(
+        &mut self,
+        split: Split,
+        levels: &[Vec<u32>],
+        values: &[f64],
+        weights: Option<&[f64]>,
+    ) -> Result<()> {
+        self.splits[split as usize].push(&Columns { levels, values, weights })
     }
 
     /// Completes all shards.

@@ -144,6 +144,31 @@ impl Packing {
         }
         tag
     }
+
+    /// Unpacks the indices of many records, a column per level; what the columns held goes.
+    pub fn unpack_columns<const W: usize, P>(&self, records: &[Record<W, P>], columns: &mut [Vec<u32>]) {
+        columns.iter_mut().for_each(Vec::clear);
+        if W > 1 {
+            let mut indices = [0; crate::MAX_ORDER];
+            for record in records {
+                self.unpack(&record.key, &mut indices[..columns.len()]);
+                columns.iter_mut().zip(indices).for_each(|(column, index)| column.push(index));
+            }
+            return;
+        }
+        // Level by level, because that is done in vectors.
+        let mut shift = self.tag;
+        for (&width, column) in self.widths.iter().zip(columns).rev() {
+            match width {
+                0 => column.resize(records.len(), 0),
+                width => {
+                    let mask = (1u64 << width) - 1;
+                    column.extend(records.iter().map(|record| (record.key[0] >> shift & mask) as u32));
+                }
+            }
+            shift += width;
+        }
+    }
 }
 
 #[inline]

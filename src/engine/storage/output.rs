@@ -33,6 +33,11 @@ impl Output {
         self
     }
 
+    /// Another file that is written with this one, under the same rules.
+    pub fn beside(&self, path: impl Into<PathBuf>) -> Self {
+        Output { path: path.into(), ..self.clone() }
+    }
+
     /// Refuses an output that is, holds or lies inside one of the inputs, through whatever links.
     pub fn check_inputs(&self) -> Result<()> {
         if self.inputs.contains(&self.path) {

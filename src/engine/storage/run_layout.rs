@@ -11,6 +11,8 @@ pub struct RunLayout {
 impl RunLayout {
     /// The file that makes a directory a run.
     pub const CONFIG: &str = "config.json";
+    /// How the run ended.
+    pub const END: &str = "end.json";
     /// A line per iteration.
     pub const LOG: &str = "log.jsonl";
     /// Held by the process that works on the run.
@@ -21,6 +23,8 @@ impl RunLayout {
     pub const MODEL: &str = "model";
     /// The model itself, in its folder.
     pub const MODEL_FILE: &str = "model.bin";
+    /// Biases alone, which the model is compared with, in the same folder.
+    pub const BASELINE_FILE: &str = "baseline.bin";
     /// The dataset, where a raw file was completed.
     pub const DATA: &str = "data.tenfill";
     /// Entries that were folded in.
@@ -44,6 +48,11 @@ impl RunLayout {
     /// The log.
     pub fn log(&self) -> PathBuf {
         self.run.join(Self::LOG)
+    }
+
+    /// How the run ended.
+    pub fn end(&self) -> PathBuf {
+        self.run.join(Self::END)
     }
 
     /// The lock.

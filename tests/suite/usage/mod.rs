@@ -5,5 +5,5 @@ mod fold_in;
 mod predict;
 mod recommend;
 mod report;
-mod sample;
+pub mod sample;
 mod sure;

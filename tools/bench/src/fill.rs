@@ -134,20 +134,79 @@ fn hourly(readings: &[Reading]) -> Vec<f64> {
     filled
 }
 
-/// Fills a table and gives its values, its passes and its processor time.
-fn fill(place: &Place, text: &str, modes: &str) -> Result<(Vec<f64>, u64, f64), String> {
+/// Values in the order of the readings, passes and processor time.
+type Done = (Vec<f64>, u64, f64);
+
+/// Fills a file of readings: its bytes in, those of the output, passes and processor time out.
+fn filled(place: &Place, ending: &str, bytes: &[u8], words: &[&str]) -> Result<(Vec<u8>, u64, f64), String> {
     let told = |error: std::io::Error| error.to_string();
-    let (table, out) = (place.dir.join("readings.csv"), place.dir.join("readings-filled.csv"));
-    std::fs::write(&table, text).map_err(told)?;
+    let at = |name: &str| place.dir.join(format!("{name}.{ending}"));
+    let (table, out) = (at("readings"), at("readings-filled"));
+    std::fs::write(&table, bytes).map_err(told)?;
     let mut command = Command::new(&place.tenfill);
-    command.args(["fill", "--quiet", "--json", "--force", "--modes", modes, "--value", "reading", "-o"]);
-    let (usage, said) = measured(command.arg(&out).arg(&table))?;
+    command.args(["fill", "--quiet", "--json", "--force"]).args(words).arg("-o").arg(&out).arg(&table);
+    let (usage, said) = measured(&mut command)?;
     let said: serde_json::Value =
         serde_json::from_str(said.lines().last().unwrap_or_default()).map_err(|error| error.to_string())?;
-    let filled = std::fs::read_to_string(&out).map_err(told)?;
+    let filled = std::fs::read(&out).map_err(told)?;
+    for file in [table, out] {
+        std::fs::remove_file(file).map_err(told)?;
+    }
+    Ok((filled, said["passes"].as_u64().unwrap_or(0), usage.cpu))
+}
+
+/// A long table, one row per reading.
+fn fill_long(place: &Place, text: &str, modes: &str) -> Result<Done, String> {
+    let words = ["--modes", modes, "--value", "reading"];
+    let (filled, passes, cpu) = filled(place, "csv", text.as_bytes(), &words)?;
+    let text = String::from_utf8(filled).map_err(|error| error.to_string())?;
     let value = |line: &str| line.rsplit(',').nth(1)?.parse().ok();
-    let values: Option<Vec<f64>> = filled.lines().skip(1).map(value).collect();
-    Ok((values.ok_or("a row has no value")?, said["passes"].as_u64().unwrap_or(0), usage.cpu))
+    let values: Option<Vec<f64>> = text.lines().skip(1).map(value).collect();
+    Ok((values.ok_or("a row has no value")?, passes, cpu))
+}
+
+/// A wide table: a row per stamp, a column per station.
+fn fill_wide(place: &Place, readings: &[Reading]) -> Result<Done, String> {
+    let stamps = DAYS * HOURS;
+    let mut text = "stamp".to_string();
+    (0..STATIONS).for_each(|station| text += &format!(",S{station}"));
+    for stamp in 0..stamps {
+        let _ = write!(text, "\n{stamp}");
+        for station in 0..STATIONS {
+            let reading = &readings[station * stamps + stamp];
+            let _ = if reading.missing { write!(text, ",") } else { write!(text, ",{:.4}", reading.value) };
+        }
+    }
+    let (filled, passes, cpu) =
+        filled(place, "csv", text.as_bytes(), &["--wide", "--column-mode", "station"])?;
+    let text = String::from_utf8(filled).map_err(|error| error.to_string())?;
+    let mut values = vec![f64::NAN; readings.len()];
+    for (stamp, line) in text.lines().skip(1).enumerate() {
+        for (station, field) in line.split(',').skip(1).enumerate() {
+            values[station * stamps + stamp] = field.parse().map_err(|_| format!("'{field}' is no value"))?;
+        }
+    }
+    Ok((values, passes, cpu))
+}
+
+/// An array of stations, days and hours.
+fn fill_array(place: &Place, readings: &[Reading]) -> Result<Done, String> {
+    let mut bytes = npy_header("<f8", &format!("({STATIONS}, {DAYS}, {HOURS})"));
+    for reading in readings {
+        bytes.extend((if reading.missing { f64::NAN } else { reading.value }).to_le_bytes());
+    }
+    let (filled, passes, cpu) = filled(place, "npy", &bytes, &[])?;
+    let cells = filled[128..].chunks_exact(8);
+    let values = cells.map(|cell| f64::from_le_bytes(cell.try_into().unwrap_or_default())).collect();
+    Ok((values, passes, cpu))
+}
+
+/// The 128 bytes before the cells of an array.
+fn npy_header(kind: &str, shape: &str) -> Vec<u8> {
+    let header = format!("{{'descr': '{kind}', 'fortran_order': False, 'shape': {shape}, }}");
+    let mut bytes = b"\x93NUMPY\x01\x00\x76\x00".to_vec();
+    bytes.extend(format!("{header:<117}\n").into_bytes());
+    bytes
 }
 
 pub fn run(arguments: &Arguments) -> Result<(), String> {
@@ -174,10 +233,15 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
             let [all, weeks] = errors(&readings, &filled);
             println!("| {seed} | {way} | {all:.3} | {weeks:.3} | | |");
         }
-        for (modes, text) in [("station,stamp", &stamps), ("station,day,hour", &days)] {
-            let (filled, passes, cpu) = fill(place, text, modes)?;
+        let ways = [
+            ("long, station,stamp", fill_long(place, &stamps, "station,stamp")?),
+            ("wide, a column per station", fill_wide(place, &readings)?),
+            ("long, station,day,hour", fill_long(place, &days, "station,day,hour")?),
+            (".npy, stations x days x hours", fill_array(place, &readings)?),
+        ];
+        for (way, (filled, passes, cpu)) in ways {
             let [all, weeks] = errors(&readings, &filled);
-            println!("| {seed} | `fill` {modes} | {all:.3} | {weeks:.3} | {passes} | {cpu:.1} |");
+            println!("| {seed} | `fill` {way} | {all:.3} | {weeks:.3} | {passes} | {cpu:.1} |");
         }
     }
     Ok(())
@@ -193,12 +257,9 @@ fn cube(place: &Place, megabytes: u64, memory: &str) -> Result<(), String> {
         let [x, y, z] = [i as f64 / a as f64, j as f64 / b as f64, k as f64 / c as f64];
         10.0 + 3.0 * (TAU * x).sin() * (TAU * z).cos() + 2.0 * y * (9.0 * z).sin() + x * y
     };
-    let mut header = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({c}, {a}, {b}), }}");
-    header.extend(std::iter::repeat_n(' ', 117 - header.len()));
     let mut random = Random(1);
     let mut file = BufWriter::new(std::fs::File::create(&table).map_err(told)?);
-    file.write_all(b"\x93NUMPY\x01\x00\x76\x00").map_err(told)?;
-    writeln!(file, "{header}").map_err(told)?;
+    file.write_all(&npy_header("<f4", &format!("({c}, {a}, {b})"))).map_err(told)?;
     for k in 0..c {
         for i in 0..a {
             for j in 0..b {
@@ -212,6 +273,7 @@ fn cube(place: &Place, megabytes: u64, memory: &str) -> Result<(), String> {
     let mut command = Command::new(&place.tenfill);
     command.args(["fill", "--quiet", "--json", "--force", "--memory", memory, "-o"]).arg(&out).arg(&table);
     let (usage, _) = measured(&mut command)?;
+    std::fs::remove_file(&table).map_err(told)?;
     let (mut sum, mut count) = (0.0, 0u64);
     each_cell(&out, |number, filled| {
         let (k, i, j) = (number / (a * b), number / b % a, number % b);
@@ -226,6 +288,7 @@ fn cube(place: &Place, megabytes: u64, memory: &str) -> Result<(), String> {
         usage.cpu,
         usage.peak_anonymous / 1_000_000
     );
+    std::fs::remove_file(&out).map_err(told)?;
     Ok(())
 }
 

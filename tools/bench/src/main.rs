@@ -1,6 +1,7 @@
 //! Measures tenfill: `cargo run --release -p tenfill-bench -- SUBCOMMAND`. One file per subcommand.
 
 mod append;
+mod billion;
 mod cases;
 mod classes;
 mod compare;
@@ -35,6 +36,7 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     Append(append::Arguments),
+    Billion(billion::Arguments),
     Convert(convert::Arguments),
     Delays(delays::Arguments),
     Kernels(kernels::Arguments),
@@ -57,6 +59,7 @@ enum Command {
 fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Append(arguments) => append::run(&arguments),
+        Command::Billion(arguments) => billion::run(&arguments),
         Command::Convert(arguments) => convert::run(&arguments),
         Command::Delays(arguments) => delays::run(&arguments),
         Command::Kernels(arguments) => kernels::run(&arguments),
