@@ -61,19 +61,21 @@ pub fn flights(count: usize, seed: u64) -> Vec<Flight> {
     let (carriers, origins, destinations) =
         (normals(CARRIERS, 6.0), normals(PLACES, 5.0), normals(PLACES, 3.0));
     let days = normals(DAYS, 8.0);
-    let mut fronts = vec![[0.0; FRONTS]; DAYS];
-    for front in 0..FRONTS {
-        let mut x = 0.0;
-        for (day, steps) in normals(DAYS, 1.0).into_iter().enumerate() {
-            x = 0.7 * x + (1.0f64 - 0.49).sqrt() * steps;
-            fronts[day][front] = x;
-        }
-    }
+    let fronts: Vec<Vec<f64>> = (0..FRONTS)
+        .map(|_| {
+            let mut x = 0.0;
+            let mut day = |step: f64| {
+                x = 0.7 * x + (1.0f64 - 0.49).sqrt() * step;
+                x
+            };
+            normals(DAYS, 1.0).into_iter().map(&mut day).collect()
+        })
+        .collect();
     let (loadings, routines) = (normals(PLACES * FRONTS, 3.5), normals(PLACES * ROUTINES, 2.0));
     let of_routine = normals(HOURS * ROUTINES, 1.0);
     let at_home = normals(CARRIERS * PLACES, 4.0);
     let weather = |place: usize, day: usize| -> f64 {
-        fronts[day].iter().zip(&loadings[place * FRONTS..]).map(|(x, loading)| x * loading).sum()
+        fronts.iter().zip(&loadings[place * FRONTS..]).map(|(front, loading)| front[day] * loading).sum()
     };
     let origin_day = Table::new(PLACES, DAYS, |place, day| weather(place, day) + trouble(random, 0.03, 40.0));
     let destination_day =
