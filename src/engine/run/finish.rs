@@ -1,6 +1,6 @@
 //! The end of a run: rows fitted to their own entries where that helps, and the errors of the model.
 
-use super::kind::{Found, Kind};
+use super::kind::{DataKind, Found};
 use super::save::{Kept, Saver};
 use super::train::{Outcome, Session, SplitErrors};
 use crate::error::Result;
@@ -101,7 +101,7 @@ impl Session<'_> {
         let stage = trainer.extra.best.as_ref().map_or(&trainer.extra.plan.stage, |best| &best.0);
         let held_out = test_mse.or(validation_mse);
         let found = Found { train_mse, held_out, biases: model.biases.is_some(), learned };
-        let kind = Kind::of(manifest, &self.config.rank, &found);
+        let kind = DataKind::of(manifest, &self.config.rank, &found);
         Ok(Outcome {
             kind,
             last: trainer.state.last,
