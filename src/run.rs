@@ -12,7 +12,7 @@ use tenfill_engine::{control::Control, model};
 
 pub use tenfill_engine::answer::Evaluation;
 pub use tenfill_engine::answer::ExportFormat as Format;
-pub use tenfill_engine::run::{Kind as DataKind, Outcome};
+pub use tenfill_engine::run::{DataKind, Outcome};
 pub use tenfill_engine::solver::StoppedBy;
 
 /// A run directory: configuration, log, checkpoints, and the best model so far.

@@ -141,6 +141,7 @@ pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<ExitCode> 
         let precision = Precision::default();
         let mut sweep_passes = None;
         let mut needs = Needs::of_several(manifest, &rank, precision, access, threads, lanes, ranks);
+        let first = needs.with_growth(manifest, &rank, threads);
         if manifest.validation.entries > 0 {
             // What `complete` does by default.
             needs = needs.with_recipe(&dataset);
@@ -155,11 +156,10 @@ pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<ExitCode> 
             } else {
                 needs
             };
-            needs = needs.with_refinement(manifest, &rank);
+            needs = needs.with_refinement(manifest, &rank).after(&first);
         } else {
-            needs = needs.with_chunks();
+            needs = needs.with_chunks().with_growth(manifest, &rank, threads);
         }
-        needs = needs.with_growth(manifest, &rank, threads);
         let (most, least) = (needs.most(), needs.total(needs.fewest()));
         let of = if ranks > 1 { format!(" in each of {ranks} processes") } else { String::new() };
         context.print(format_args!(

@@ -386,7 +386,7 @@ mod tests {
         for fibre in 0..400u64 {
             let sign = if fibre % 3 == 0 { -1.0 } else { 1.0 };
             for id in 0..50u32 {
-                if (u64::from(id) * 13 + fibre * 7) % 10 == 0 {
+                if xxh3_64(&[id as u8, fibre as u8, (fibre >> 8) as u8]).is_multiple_of(10) {
                     let residual = ((u[id as usize] * sign) as f32).to_bits();
                     records.push(Record { key: fibre << 1, id, residual });
                 }

@@ -143,6 +143,12 @@ impl Needs {
         Needs { copies: self.copies + 2, constant, ..self }
     }
 
+    /// Where something else comes first and gives its memory back, as much as the more demanding one takes.
+    pub fn after(self, first: &Needs) -> Self {
+        let (copies, constant) = (self.copies.max(first.copies), self.constant.max(first.constant));
+        Needs { copies, constant, ..self }
+    }
+
     /// A copy of the solver's state, to go back to where a pass is cut short, and to be written while the next
     /// one computes: all but the trial point and its partials. Done without where the budget has no room for it.
     pub fn snapshot(&self) -> u64 {

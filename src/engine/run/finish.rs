@@ -1,7 +1,7 @@
 //! The end of a run: rows fitted to their own entries where that helps, and the errors of the model.
 
 use super::end::End;
-use super::kind::{Found, Kind};
+use super::kind::{DataKind, Found};
 use super::save::{Kept, Saver};
 use super::train::{Outcome, Session, SplitErrors};
 use crate::error::{Error, Result};
@@ -131,7 +131,7 @@ impl Session<'_> {
         let (of_train, held_out) =
             if transform.is_some() { as_fitted } else { (train_mse, test_mse.or(validation_mse)) };
         let found = Found { train_mse: of_train, held_out, biases: model.biases.is_some(), learned };
-        let kind = Kind::of(manifest, &self.config.rank, &found);
+        let kind = DataKind::of(manifest, &self.config.rank, &found);
         let outcome = Outcome {
             kind,
             last: trainer.state.last,

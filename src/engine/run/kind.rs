@@ -18,7 +18,7 @@ const PER_ROOT: f64 = 4.0;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "kind")]
 #[non_exhaustive]
-pub enum Kind {
+pub enum DataKind {
     /// A tensor of the rank explains all entries.
     LowRank,
     /// It leaves something over, however many entries there are.
@@ -41,20 +41,20 @@ pub(super) struct Found {
     pub(super) learned: bool,
 }
 
-impl Kind {
+impl DataKind {
     /// By the errors of a model of at most these ranks.
     pub(super) fn of(manifest: &Manifest, ranks: &[usize], found: &Found) -> Self {
         let spread = manifest.spread_square();
         let exact = found.held_out.is_none_or(|mse| mse <= EXACT[1] * spread);
         if !found.biases && exact && found.train_mse <= EXACT[0] * spread {
-            return Kind::LowRank;
+            return DataKind::LowRank;
         }
         let needed = needed(manifest, ranks);
         let worse = found.held_out.is_some_and(|mse| found.train_mse < WORSE * mse);
         if !found.biases && manifest.train.entries < needed && (worse || !found.learned) {
-            return Kind::TooFew { entries_needed: needed };
+            return DataKind::TooFew { entries_needed: needed };
         }
-        Kind::Noisy { regularised: found.biases }
+        DataKind::Noisy { regularised: found.biases }
     }
 }
 
@@ -68,17 +68,17 @@ fn needed(manifest: &Manifest, ranks: &[usize]) -> u64 {
     (PER_DIMENSION * dimension).max(root).ceil() as u64
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for DataKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Kind::LowRank => f.write_str("low-rank as they are: fitted without biases or penalty"),
-            Kind::Noisy { regularised: true } => f.write_str(
+            DataKind::LowRank => f.write_str("low-rank as they are: fitted without biases or penalty"),
+            DataKind::Noisy { regularised: true } => f.write_str(
                 "noisy: fitted with biases, and with priors or a penalty that validation has chosen",
             ),
-            Kind::Noisy { regularised: false } => {
+            DataKind::Noisy { regularised: false } => {
                 f.write_str("noisy: fitted as they are, without biases or penalty")
             }
-            Kind::TooFew { entries_needed } => write!(
+            DataKind::TooFew { entries_needed } => write!(
                 f,
                 "too few for this rank: fitted as far as they go; about {} entries would do, or a lower rank",
                 count(*entries_needed)

@@ -28,7 +28,7 @@ mod verify;
 pub use config::{Config, GeometryKind, Init, RELATIVE_TOLERANCE, check_rank};
 pub use directory::RunDirectory;
 pub use end::{End, EndErrors};
-pub use kind::Kind;
+pub use kind::DataKind;
 pub use layout::{RunKind, inputs_of};
 pub use limits::{Every, Limits};
 pub use log::{Log, LogLine, MEASURED, Observer, log_path, read_lines, read_log, unobserved};

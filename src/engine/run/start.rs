@@ -51,30 +51,25 @@ pub(super) fn setup<'a>(config: &'a Config, dataset: &'a Dataset) -> Setup<'a> {
 
 /// What a configuration needs beside the plain method's memory.
 fn with_more(config: &Config, dataset: &Dataset, needs: Needs) -> Needs {
-    if config.recipe.sweeps {
-        let needs = needs.with_sweeps(config.sweep_bytes(dataset.manifest(), rayon::current_num_threads()));
-        if config.sweeps_alone() {
-            return needs;
-        }
-        // With a rank that is given, a search may follow.
-        let needs = needs.with_recipe(dataset).with_refinement(dataset.manifest(), &config.rank);
-        return with_growth(config, dataset, needs);
+    let (manifest, threads) = (dataset.manifest(), rayon::current_num_threads());
+    if config.sweeps_alone() {
+        return needs.with_sweeps(config.sweep_bytes(manifest, threads));
     }
-    let needs = if config.recipe.is_plain() { needs } else { needs.with_recipe(dataset) };
-    let refines = config.recipe.refines();
-    let needs = if refines { needs.with_refinement(dataset.manifest(), &config.rank) } else { needs };
-    // What a recipe needs later, steps from chunks and of one pass may have before.
-    let needs = if has_chunks(config) && config.recipe.is_plain() { needs.with_chunks() } else { needs };
-    with_growth(config, dataset, needs)
-}
-
-/// Where components may be looked for in what a fit leaves over.
-fn with_growth(config: &Config, dataset: &Dataset, needs: Needs) -> Needs {
-    let auto = config.solver.algorithm == Algorithm::Auto && !config.sweeps_alone();
-    match auto || config.init == Init::Spectral {
-        true => needs.with_growth(dataset.manifest(), &config.rank, rayon::current_num_threads()),
-        false => needs,
+    // Components may be looked for in what a fit leaves over, before biases, sweeps or a search have their turn.
+    let grows = config.solver.algorithm == Algorithm::Auto || config.init == Init::Spectral;
+    let plain = if has_chunks(config) && config.recipe.is_plain() { needs.with_chunks() } else { needs };
+    let first = if grows { plain.with_growth(manifest, &config.rank, threads) } else { plain };
+    if config.recipe.is_plain() {
+        return first;
     }
+    let later =
+        if config.recipe.sweeps { needs.with_sweeps(config.sweep_bytes(manifest, threads)) } else { needs };
+    // With a rank that is given, a search may follow sweeps. What a recipe needs later, steps from chunks and of one
+    // pass may have before.
+    let later = later.with_recipe(dataset);
+    let refines = config.recipe.sweeps || config.recipe.refines();
+    let later = if refines { later.with_refinement(manifest, &config.rank) } else { later };
+    later.after(&first)
 }
 
 /// Whether steps are made from chunks of the data.

@@ -3,7 +3,7 @@
 use super::config::{Config, Init, check_rank};
 use super::directory::RunDirectory;
 use super::end::End;
-use super::kind::Kind;
+use super::kind::DataKind;
 use super::limits::Limits;
 use super::log::{Log, LogLine, Observer};
 use super::save::{Background, Durable, Mark, Saver, Snapshot};
@@ -52,7 +52,7 @@ pub struct Outcome {
     /// have scored.
     pub errors: Vec<SplitErrors>,
     /// What kind of data it was found to be.
-    pub kind: Kind,
+    pub kind: DataKind,
     /// Whether it says more than the mean of the train values, judged on entries that it has not seen where
     /// there are any.
     pub learned: bool,

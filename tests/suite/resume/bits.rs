@@ -89,8 +89,9 @@ fn a_tight_budget_gives_the_same_bits() {
     let [data, whole, run] = ["data", "whole", "run"].map(|name| place.path().join(name));
     let options = ["--rank", "2", "--entries", "20000", "--validation", "0.1"];
     succeed(&[&["synth", "-o", text(&data), "--dims", "90000,70000,50000"], &options[..]].concat());
-    let needs =
-        Needs::of(&Dataset::open(&data).unwrap(), &[2, 2, 2], Precision::Mixed, None, 1).with_chunks();
+    let dataset = Dataset::open(&data).unwrap();
+    let needs = Needs::of(&dataset, &[2, 2, 2], Precision::Mixed, None, 1).with_chunks();
+    let needs = needs.with_growth(dataset.manifest(), &[2, 2, 2], 1);
     let tight = (needs.total(1) + needs.copy / 2).to_string();
     let waits = "passes wait for checkpoints";
     let told = succeed(&complete(text(&data), text(&whole), "8"));
