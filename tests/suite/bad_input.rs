@@ -200,7 +200,8 @@ fn files_of_another_kind() {
         fails(path, "convert in.csv -o out", &["in.csv", needle]);
     }
     fs::write(path.join("in.csv"), b"user,item,rating\nZo\xeb,2,3\n").unwrap();
-    fails(path, "convert in.csv -o out", &["in.csv:2: ", "UTF-8"]);
+    fails(path, "convert in.csv -o out --encoding utf-8", &["in.csv:2: ", "UTF-8", "--encoding"]);
+    fs::write(path.join("in.csv"), b"user,item,rating\n1,2,3\n").unwrap();
     fails(path, "convert in.csv -o out --format parquet", &["in.csv", "no Parquet"]);
 }
 

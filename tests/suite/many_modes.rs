@@ -222,6 +222,9 @@ fn interrupted_after_any_sweep_four_modes_give_the_same_bits() {
     assert!(result(&folder.path().join("parts")) == result(&folder.path().join("whole")));
 }
 
+/// Indices in the order of levels, the value in standard deviations, and how many rows it is the mean of.
+type Entry = ([usize; 4], f64, f64);
+
 #[test]
 fn rows_and_cells_are_what_the_formulas_say() {
     let folder = folder();
@@ -233,10 +236,10 @@ fn rows_and_cells_are_what_the_formulas_say() {
     let data = Data { train: &train, slices: &slices };
     let manifest = dataset.manifest();
     let (mut fit, _) = Fit::begin(manifest, &data, None, |_| 2, None, 1).unwrap();
-    let mut entries: Vec<([usize; 4], f64)> = Vec::new();
-    let read = dataset.for_each(Split::Train, |at, y| {
+    let mut entries: Vec<Entry> = Vec::new();
+    let read = dataset.for_each_weighted(Split::Train, |at, y, weight| {
         let levels: [usize; 4] = std::array::from_fn(|level| at[manifest.mode_order[level]] as usize);
-        entries.push((levels, (y - fit.terms.mean) / fit.terms.spread));
+        entries.push((levels, (y - fit.terms.mean) / fit.terms.spread, weight));
     });
     read.unwrap();
     (0..4).for_each(|_| assert!(fit.sweep(&data).unwrap() >= 1));
@@ -286,7 +289,7 @@ fn cell_of(fit: &Fit, at: &[usize; 4]) -> usize {
 }
 
 /// The rows of the last level, whose sums are taken in the last pass of a sweep over rows.
-fn naive_rows(before: &Fit, after: &Fit, entries: &[([usize; 4], f64)]) -> Vec<f64> {
+fn naive_rows(before: &Fit, after: &Fit, entries: &[Entry]) -> Vec<f64> {
     let (level, prior) = (&after.posterior.levels[3], &before.posterior.levels[3].prior);
     let (k, noise) = (level.width, after.posterior.noise);
     let own = after.posterior.shape.segments.iter().filter(|segment| segment.levels.contains(&3));
@@ -297,7 +300,7 @@ fn naive_rows(before: &Fit, after: &Fit, entries: &[([usize; 4], f64)]) -> Vec<f
         let mut precision = v.clone();
         let mut right: Vec<f64> =
             (0..k).map(|i| (0..k).map(|j| v[i * k + j] * prior.coefficients[j]).sum()).collect();
-        for (at, y) in entries.iter().filter(|(at, _)| at[3] == index) {
+        for (at, y, weight) in entries.iter().filter(|(at, ..)| at[3] == index) {
             let (mut z, mut s) = (vec![1.0; k], vec![0.0; k]);
             for segment in &own {
                 let (other, from) = (segment.levels[0], segment.first[0]);
@@ -310,9 +313,9 @@ fn naive_rows(before: &Fit, after: &Fit, entries: &[([usize; 4], f64)]) -> Vec<f
             let table = before.posterior.tables[0].values[cell_of(before, at)];
             let t = y - said(after, at, Some(3)) - table;
             for i in 0..k {
-                right[i] += t * z[i] / noise;
-                (0..k).for_each(|j| precision[i * k + j] += z[i] * z[j] / noise);
-                precision[i * k + i] += s[i] / noise;
+                right[i] += weight * t * z[i] / noise;
+                (0..k).for_each(|j| precision[i * k + j] += weight * z[i] * z[j] / noise);
+                precision[i * k + i] += weight * s[i] / noise;
             }
         }
         let s = invert(&precision, k);
@@ -322,13 +325,13 @@ fn naive_rows(before: &Fit, after: &Fit, entries: &[([usize; 4], f64)]) -> Vec<f
 }
 
 /// Damped means of what is left of every cell.
-fn naive_table(before: &Fit, after: &Fit, entries: &[([usize; 4], f64)]) -> Vec<f64> {
+fn naive_table(before: &Fit, after: &Fit, entries: &[Entry]) -> Vec<f64> {
     let table = &before.posterior.tables[0];
     let damping = after.posterior.noise / table.variance;
     let (mut counts, mut sums) = (vec![0.0; table.values.len()], vec![0.0; table.values.len()]);
-    for (at, y) in entries {
-        counts[cell_of(before, at)] += 1.0;
-        sums[cell_of(before, at)] += y - said(after, at, None);
+    for (at, y, weight) in entries {
+        counts[cell_of(before, at)] += weight;
+        sums[cell_of(before, at)] += weight * (y - said(after, at, None));
     }
     sums.iter().zip(&counts).map(|(sum, n)| sum / (n + damping)).collect()
 }
