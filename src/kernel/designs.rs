@@ -127,7 +127,7 @@ mod tests {
         for (k, stride, rows) in
             [(1, 1, 3), (3, 3, 5), (8, 8, 4), (9, 11, 6), (16, 16, 9), (21, 21, 7), (32, 33, 5)]
         {
-            let width = (k as usize).next_multiple_of(PANEL_TILE);
+            let width = usize::next_multiple_of(k, PANEL_TILE);
             let mut state = k as u64;
             let mut next = || {
                 state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

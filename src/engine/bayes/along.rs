@@ -163,7 +163,7 @@ impl Lead {
             for segment in &own {
                 for n in 0..segment.count {
                     let to = &mut to[segment.first[0] + n..];
-                    if let Some(other) = other_of(&segment) {
+                    if let Some(other) = other_of(segment) {
                         let at = segment.first[segment.position(other).unwrap_or(0)] + n;
                         let (m, s) =
                             (levels[other].mean(row)[at], f64::from(levels[other].variance(row)[at]));

@@ -15,7 +15,7 @@ const MOST: usize = 1 << 17;
 const PER_ROW: usize = 16;
 const FEWEST: usize = 1 << 13;
 /// What an entry takes.
-const ENTRY_BYTES: usize = 2 * size_of::<Pick>() + 2 * size_of::<u64>() + 8 * size_of::<u32>();
+const ENTRY_BYTES: usize = 2 * size_of::<Pick>() + 2 * size_of::<u64>() + crate::MAX_ORDER * size_of::<u32>();
 
 /// The most entries on their way to so many rows.
 fn most_entries(rows: usize) -> usize {

@@ -155,11 +155,21 @@ mod tests {
             let mut seen = Vec::new();
             for _ in 0..2 {
                 seen.clear();
-                spool.for_each_piece(|piece| Ok(seen.extend_from_slice(piece))).unwrap();
+                spool
+                    .for_each_piece(|piece| {
+                        seen.extend_from_slice(piece);
+                        Ok(())
+                    })
+                    .unwrap();
                 assert!(seen == records.as_flattened());
             }
             seen.clear();
-            spool.drain(|piece| Ok(seen.extend_from_slice(piece))).unwrap();
+            spool
+                .drain(|piece| {
+                    seen.extend_from_slice(piece);
+                    Ok(())
+                })
+                .unwrap();
             assert!(seen == records.as_flattened());
         }
     }
