@@ -203,10 +203,11 @@ pub(super) fn open(
         let missing = u64::from(mode.dim) - mode.statistics.in_train;
         if missing > 0 {
             let (count, dim) = (crate::units::count(missing), crate::units::count(mode.dim.into()));
-            control.say(format!(
-                "{count} of {dim} rows of {} have no train entries and cannot be learned",
-                mode.name
-            ));
+            let what = match mode.gaps.is_empty() {
+                true => "and cannot be learned",
+                false => "and take the nearest bin that has",
+            };
+            control.say(format!("{count} of {dim} rows of {} have no train entries {what}", mode.name));
         }
     }
     if manifest.values.min == manifest.values.max {
