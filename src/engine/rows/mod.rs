@@ -12,7 +12,8 @@ pub(crate) use posterior::{RowPrior, RowScratch, row_posterior, triangle_len};
 pub use small_matrix::Square;
 pub(crate) use small_matrix::left_singular;
 
-use crate::kernel::{self, Update};
+use faer::linalg::matmul::matmul;
+use faer::{Accum, MatMut, MatRef, Par};
 use rayon::prelude::*;
 
 /// Rows per chunk of a parallel pass. A constant of the results, not of the machine: another
@@ -252,8 +253,16 @@ impl Rows {
 
 /// a^T b over row-major rows of r numbers.
 fn gram_of(a: &[f64], b: &[f64], r: usize) -> Vec<f64> {
+    let rows = a.len() / r;
     let mut sum = vec![0.0; r * r];
-    kernel::gram(a, b, (r, r), &mut sum);
+    matmul(
+        MatMut::from_row_major_slice_mut(&mut sum, r, r),
+        Accum::Replace,
+        MatRef::from_row_major_slice(a, rows, r).transpose(),
+        MatRef::from_row_major_slice(b, rows, r),
+        1.0,
+        Par::Seq,
+    );
     sum
 }
 
@@ -261,7 +270,7 @@ fn gram_of(a: &[f64], b: &[f64], r: usize) -> Vec<f64> {
 fn subtract(out: &mut [f64], base: &[f64], m: &Square) {
     let size = TILE_ROWS * m.size();
     for (tile, base) in out.chunks_mut(size).zip(base.chunks(size)) {
-        product(tile, Update::Add(-1.0), base, m);
+        product(tile, Accum::Add, -1.0, base, m);
     }
 }
 
@@ -272,13 +281,22 @@ fn multiply(rows: &mut [f64], m: &Square) {
     for tile in rows.chunks_mut(size) {
         let copy = &mut copy[..tile.len()];
         copy.copy_from_slice(tile);
-        product(tile, Update::Replace, copy, m);
+        product(tile, Accum::Replace, 1.0, copy, m);
     }
 }
 
-/// out = rows * m, or that added to it.
-fn product(out: &mut [f64], update: Update, rows: &[f64], m: &Square) {
-    kernel::product(out, update, rows, m.as_slice(), (m.size(), m.size()));
+/// out = factor * rows * m, or that added to it.
+fn product(out: &mut [f64], add: Accum, factor: f64, rows: &[f64], m: &Square) {
+    let r = m.size();
+    let n = out.len() / r;
+    matmul(
+        MatMut::from_row_major_slice_mut(out, n, r),
+        add,
+        MatRef::from_row_major_slice(rows, n, r),
+        MatRef::from_row_major_slice(m.as_slice(), r, r),
+        factor,
+        Par::Seq,
+    );
 }
 
 #[cfg(test)]
