@@ -69,9 +69,9 @@ impl Exchange {
         let (team, level) = (self.team, &self.levels[level]);
         let (rank, me) = (own.rank(), team.process());
         let mine = own.own();
-        for run in level.touched.within(mine.clone()) {
-            let from = &own.as_slice()[(run.start - mine.start) * rank..(run.end - mine.start) * rank];
-            all.as_mut_slice()[run.start * rank..run.end * rank].copy_from_slice(from);
+        for rows in level.touched.within(mine.clone()) {
+            let from = &own.as_slice()[(rows.start - mine.start) * rank..(rows.end - mine.start) * rank];
+            all.as_mut_slice()[rows.start * rank..rows.end * rank].copy_from_slice(from);
         }
         let blocks: Vec<Range<usize>> = (0..team.size()).map(|peer| team.rows_of(peer, level.rows)).collect();
         let rounds = blocks.iter().map(|block| block.len().div_ceil(CHUNK_ROWS)).max().unwrap_or(0);
@@ -168,7 +168,7 @@ impl Exchange {
             let all = 0..level.rows;
             let mine = self.team.own_rows(level.rows);
             let others = level.given.iter().enumerate().filter(|(peer, _)| *peer != me);
-            let given: usize = others.map(|(_, runs)| runs.count(all.clone())).sum();
+            let given: usize = others.map(|(_, rows)| rows.count(all.clone())).sum();
             let complete = level.complete.count(all.clone()) - level.complete.count(mine);
             ((given + level.outgoing.count(all) + complete) * rank) as u64
         };
@@ -210,8 +210,8 @@ fn touched(stream: &Stream, dims: &[usize]) -> Result<Vec<Bits>> {
 impl Level {
     fn new(team: Team, touched: Bits, rows: usize) -> Self {
         let (me, size) = (team.process(), team.size());
-        let block = |rank: usize| {
-            let rows = team.rows_of(rank, rows);
+        let block = |process: usize| {
+            let rows = team.rows_of(process, rows);
             // Blocks begin at whole words.
             (rows.start / 64)..words(rows.end)
         };

@@ -1,4 +1,4 @@
-//! Some of a mode's rows, as ascending runs: which rows a process touches, sends and gets.
+//! Some of a mode's rows, as ascending ranges: which rows a process touches, sends and gets.
 
 use std::ops::Range;
 
@@ -18,7 +18,7 @@ pub(super) struct RowRanges(Vec<Range<u32>>);
 impl RowRanges {
     /// The rows whose bit is set; the first bit is that of row `first`.
     pub(super) fn from_bits(bits: &[u64], first: usize) -> Self {
-        let mut runs: Vec<Range<u32>> = Vec::new();
+        let mut ranges: Vec<Range<u32>> = Vec::new();
         for (number, &word) in bits.iter().enumerate() {
             let (mut word, mut at) = (word, (first + number * 64) as u32);
             while word != 0 {
@@ -27,36 +27,36 @@ impl RowRanges {
                 word = word.checked_shr(zeros).unwrap_or(0);
                 at += zeros;
                 let ones = word.trailing_ones();
-                match runs.last_mut() {
+                match ranges.last_mut() {
                     Some(last) if last.end == at => last.end = at + ones,
-                    _ => runs.push(at..at + ones),
+                    _ => ranges.push(at..at + ones),
                 }
                 word = word.checked_shr(ones).unwrap_or(0);
                 at += ones;
             }
         }
-        RowRanges(runs)
+        RowRanges(ranges)
     }
 
-    /// The parts of the runs that lie in a range.
+    /// The parts of the ranges that lie within another.
     pub(super) fn within(&self, range: Range<usize>) -> impl Iterator<Item = Range<usize>> + '_ {
-        let first = self.0.partition_point(|run| run.end as usize <= range.start);
+        let first = self.0.partition_point(|rows| rows.end as usize <= range.start);
         let clip =
-            move |run: &Range<u32>| (run.start as usize).max(range.start)..(run.end as usize).min(range.end);
-        self.0[first..].iter().map(clip).take_while(|run| run.start < run.end)
+            move |rows: &Range<u32>| (rows.start as usize).max(range.start)..(rows.end as usize).min(range.end);
+        self.0[first..].iter().map(clip).take_while(|rows| rows.start < rows.end)
     }
 
     /// How many rows of a range.
     pub(super) fn count(&self, range: Range<usize>) -> usize {
-        self.within(range).map(|run| run.len()).sum()
+        self.within(range).map(|rows| rows.len()).sum()
     }
 
     /// The rows of a range out of `rows`, which begin with row `first`, one after the other.
     pub(super) fn pack(&self, range: Range<usize>, rank: usize, rows: &[f64], first: usize) -> Vec<u64> {
         let mut words = Vec::with_capacity(self.count(range.clone()) * rank);
-        for run in self.within(range) {
-            let run = &rows[(run.start - first) * rank..(run.end - first) * rank];
-            words.extend_from_slice(bytemuck::cast_slice(run));
+        for part in self.within(range) {
+            let part = &rows[(part.start - first) * rank..(part.end - first) * rank];
+            words.extend_from_slice(bytemuck::cast_slice(part));
         }
         words
     }
@@ -71,9 +71,9 @@ impl RowRanges {
         first: usize,
     ) {
         let mut at = 0;
-        for run in self.within(range) {
-            let length = run.len() * rank;
-            rows[(run.start - first) * rank..][..length]
+        for part in self.within(range) {
+            let length = part.len() * rank;
+            rows[(part.start - first) * rank..][..length]
                 .copy_from_slice(bytemuck::cast_slice(&words[at..at + length]));
             at += length;
         }
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn runs_are_the_set_bits() {
+    fn ranges_are_the_set_bits() {
         let mut state = 1u64;
         for density in [0, 1, 2, 6, 8] {
             let mut bits: Bits = vec![0; 5];
@@ -97,16 +97,16 @@ mod tests {
                     rows.push(row + 128);
                 }
             }
-            let runs = RowRanges::from_bits(&bits, 128);
-            let all: Vec<usize> = runs.within(0..1000).flatten().collect();
+            let ranges = RowRanges::from_bits(&bits, 128);
+            let all: Vec<usize> = ranges.within(0..1000).flatten().collect();
             assert_eq!(all, rows);
-            let some: Vec<usize> = runs.within(140..250).flatten().collect();
+            let some: Vec<usize> = ranges.within(140..250).flatten().collect();
             assert_eq!(some, rows.iter().copied().filter(|row| (140..250).contains(row)).collect::<Vec<_>>());
-            assert_eq!(runs.count(140..250), some.len());
+            assert_eq!(ranges.count(140..250), some.len());
             let numbers: Vec<f64> = (0..600).map(f64::from).collect();
-            let packed = runs.pack(140..250, 2, &numbers, 128);
+            let packed = ranges.pack(140..250, 2, &numbers, 128);
             let mut back = vec![-1.0; 600];
-            runs.unpack(140..250, 2, &packed, &mut back, 128);
+            ranges.unpack(140..250, 2, &packed, &mut back, 128);
             for row in 128..428 {
                 let there = some.binary_search(&row).is_ok();
                 let expected = if there { (row - 128) as f64 * 2.0 + 1.0 } else { -1.0 };

@@ -1,7 +1,7 @@
 //! Merges sorted runs with a loser tree: one comparison per level and record.
 
 use super::record::{Payload, Record};
-use super::runs::{Run, Ties};
+use super::runs::{SortedRun, Ties};
 use crate::error::{IoContext, Result};
 use bytemuck::{Pod, Zeroable};
 use std::fs::File;
@@ -23,7 +23,7 @@ impl<'f, const W: usize, P: Payload> RunReader<'f, W, P>
 where
     Record<W, P>: Pod,
 {
-    pub(super) fn new(file: &'f File, run: Run, bytes: usize, directory: &Path) -> Self {
+    pub(super) fn new(file: &'f File, run: SortedRun, bytes: usize, directory: &Path) -> Self {
         let capacity = (bytes / size_of::<Record<W, P>>()).max(1);
         RunReader {
             file,

@@ -27,7 +27,7 @@ const MOST_READ: usize = 2 << 20;
 
 /// A sorted stretch of the scratch file, in records.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Run {
+pub(super) struct SortedRun {
     pub start: u64,
     pub records: u64,
 }
@@ -51,7 +51,7 @@ struct Worker<const W: usize, P> {
     spare: Vec<Record<W, P>>,
     scratch: Vec<Record<W, P>>,
     file: File,
-    runs: Vec<Run>,
+    runs: Vec<SortedRun>,
     written: u64,
 }
 
@@ -130,7 +130,7 @@ where
         let sort = move || {
             sort_buffer(&mut full, &mut worker.scratch, bits, ties, &control)?;
             write_records(&worker.file, worker.written, &full, &directory)?;
-            worker.runs.push(Run { start: worker.written, records: full.len() as u64 });
+            worker.runs.push(SortedRun { start: worker.written, records: full.len() as u64 });
             worker.written += full.len() as u64;
             worker.spare = full;
             Ok(worker)
@@ -193,7 +193,7 @@ where
                 }
                 write_records(&file, written, &out, &self.directory)?;
                 written += out.len() as u64;
-                runs.push(Run { start, records: written - start });
+                runs.push(SortedRun { start, records: written - start });
             }
             worker.file = file;
             worker.runs = runs;
@@ -216,7 +216,7 @@ where
 
 fn readers<'f, const W: usize, P: Payload>(
     file: &'f File,
-    runs: &[Run],
+    runs: &[SortedRun],
     bytes: usize,
     directory: &Path,
 ) -> Vec<RunReader<'f, W, P>>
