@@ -9,6 +9,7 @@
 //! | [`step()`] | e L, L^2, e^2 | the linearised step |
 //! | [`line_polynomial()`] | (X(s) - y)^2 as a polynomial in s | exact line search |
 //! | [`Designs`], [`add_gram`], [`Picked`], [`Inverse`] | products of rows with themselves | rows as regressions on each other |
+//! | [`product`], [`product_transposed`], [`gram()`] | products of dense rows with small matrices | everything beside the data |
 //! | [`residual()`], [`residual_of_seen`], [`for_each_prediction`] | e^2, \|e\| | evaluation |
 //!
 //! with the residual e = X - y. Each has a twin in [`naive`] that is the formula, term by term. The
@@ -22,6 +23,7 @@
 
 mod arithmetic;
 mod block;
+mod dense;
 mod designs;
 mod dispatch;
 mod factors;
@@ -54,6 +56,7 @@ mod workspace;
 mod x86;
 
 pub use block::{BlockFlaw, BlockView, Ids, MAX_BLOCK_ENTRIES, Values};
+pub use dense::{Update, gram, product, product_transposed};
 pub use designs::Designs;
 pub use dispatch::vectorised;
 pub use factors::FactorsView;

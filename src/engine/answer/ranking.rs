@@ -6,9 +6,8 @@
 //! in the cache and of which only the best are kept. What is kept is then scored once more by
 //! [`Places::raw`], so that every command says the same of the same entry.
 
+use crate::kernel::{Update, product_transposed};
 use crate::model::{PairBias, Place, Places, Spreads};
-use faer::linalg::matmul::matmul;
-use faer::{Accum, MatMut, MatRef, Par};
 use rayon::prelude::*;
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
@@ -244,21 +243,15 @@ impl<'p, 'm> Ranking<'p, 'm> {
         let mut best: Vec<BinaryHeap<Reverse<Scored>>> =
             (0..height).map(|_| BinaryHeap::with_capacity(keep.min(1024) + 1)).collect();
         let mut scores = vec![0.0; height * TILE_CANDIDATES];
-        let left = MatRef::from_row_major_slice(&left, height, width);
         for (number, tile) in self.candidates.chunks(TILE_CANDIDATES * width).enumerate() {
             let (count, begin) = (tile.len() / width, (number * TILE_CANDIDATES) as u32);
             let scores = &mut scores[..height * count];
-            let right = MatRef::from_row_major_slice(tile, count, width);
-            let out = MatMut::from_row_major_slice_mut(scores, height, count);
             // The bias of -inf times the weights of nothing must not become NaN: it has weight 1.
-            matmul(out, Accum::Replace, left, right.transpose(), 1.0, Par::Seq);
+            product_transposed(scores, Update::Replace, &left, tile, width);
             if let Some(explore) = &self.explore {
                 let right = &explore.candidates[number * TILE_CANDIDATES * wide..][..count * wide];
-                let right = MatRef::from_row_major_slice(right, count, wide);
                 let variances = &mut variances[..height * count];
-                let out = MatMut::from_row_major_slice_mut(variances, height, count);
-                let left = MatRef::from_row_major_slice(&around, height, wide);
-                matmul(out, Accum::Replace, left, right.transpose(), 1.0, Par::Seq);
+                product_transposed(variances, Update::Replace, &around, right, wide);
                 let both = scores.iter_mut().zip(variances.iter());
                 both.for_each(|(score, variance)| *score += explore.times * variance.max(0.0).sqrt());
             }

@@ -1,9 +1,8 @@
 //! The core: a small dense tensor of any order, its mode products and its unfoldings.
 
-use faer::linalg::matmul::matmul;
-use faer::{Accum, Mat, MatMut, MatRef, Par};
-
+use crate::kernel::{self, Update};
 use crate::rows::Square;
+use nalgebra::DMatrix;
 
 /// A tensor of r_1 x ... x r_D numbers, row-major: the last mode runs fastest. Those of points on the manifold are
 /// dense; a model of many modes may have a [sparse](Core::sparse) one, which only says what its values are.
@@ -104,22 +103,17 @@ impl Core {
 
     /// The mode product self x_d m: unfold_d(result) = m * unfold_d(self).
     pub fn mode_product(&self, mode: usize, m: &Square) -> Core {
-        let (left, r, right) = self.split(mode);
+        let (_, r, right) = self.split(mode);
         assert_eq!(r, m.size(), "a mode's rank and the matrix before it");
         let mut out = Core::zeros(&self.ranks);
-        let matrix = MatRef::from_row_major_slice(m.as_slice(), r, r);
         if right == 1 {
             // The last mode: one product for all fibres instead of one for each.
-            let from = MatRef::from_row_major_slice(&self.data, left, r);
-            let to = MatMut::from_row_major_slice_mut(&mut out.data, left, r);
-            matmul(to, Accum::Replace, from, matrix.transpose(), 1.0, Par::Seq);
+            kernel::product_transposed(&mut out.data, Update::Replace, &self.data, m.as_slice(), r);
             return out;
         }
         let size = r * right;
         for (from, to) in self.data.chunks(size).zip(out.data.chunks_mut(size)) {
-            let from = MatRef::from_row_major_slice(from, r, right);
-            let to = MatMut::from_row_major_slice_mut(to, r, right);
-            matmul(to, Accum::Replace, matrix, from, 1.0, Par::Seq);
+            kernel::product(to, Update::Replace, m.as_slice(), from, (r, right));
         }
         out
     }
@@ -140,27 +134,24 @@ impl Core {
     /// beside them, they are in Kolda's order, lower modes fastest.)
     pub fn unfolding_gram(&self, other: &Core, mode: usize) -> Square {
         assert_eq!(self.ranks, other.ranks, "cores of the same shape");
-        let (left, r, right) = self.split(mode);
+        let (_, r, right) = self.split(mode);
         let mut gram = Square::zeros(r);
-        // Blocks of the unfoldings: one for the last mode, one for each left index otherwise.
-        let (blocks, size) = if right == 1 { (1, left * r) } else { (left, r * right) };
-        for block in 0..blocks {
-            let range = block * size..(block + 1) * size;
-            let (x, y) = (&self.data[range.clone()], &other.data[range]);
-            let [x, y] = [x, y].map(|data| match right {
-                1 => MatRef::from_row_major_slice(data, left, r).transpose(),
-                _ => MatRef::from_row_major_slice(data, r, right),
-            });
-            let sum = MatMut::from_row_major_slice_mut(gram.as_mut_slice(), r, r);
-            matmul(sum, Accum::Add, x, y.transpose(), 1.0, Par::Seq);
+        if right == 1 {
+            // The last mode: one sum over all fibres.
+            kernel::gram(&self.data, &other.data, (r, r), gram.as_mut_slice());
+            return gram;
+        }
+        let size = r * right;
+        for (x, y) in self.data.chunks(size).zip(other.data.chunks(size)) {
+            kernel::product_transposed(gram.as_mut_slice(), Update::Add(1.0), x, y, right);
         }
         gram
     }
 
     /// The transpose of the mode-d unfolding: a row per fibre.
-    pub(crate) fn unfolding_transposed(&self, mode: usize) -> Mat<f64> {
+    pub(crate) fn unfolding_transposed(&self, mode: usize) -> DMatrix<f64> {
         let (left, r, right) = self.split(mode);
-        Mat::from_fn(left * right, r, |k, a| self.data[(k / right * r + a) * right + k % right])
+        DMatrix::from_fn(left * right, r, |k, a| self.data[(k / right * r + a) * right + k % right])
     }
 
     /// The numbers with index a in mode d and b in mode e are the row a * r_e + b of the result,

@@ -12,8 +12,7 @@
 //! lie between 1/2 and 1/2 + D/2 whatever the core is: Cholesky cannot fail on it, and conjugate
 //! gradients need a few dozen steps for all the digits there are.
 
-use faer::linalg::solvers::{Llt, Solve};
-use faer::{Mat, Side};
+use nalgebra::{Cholesky, DMatrix, DMatrixViewMut, Dyn};
 
 use super::core_tensor::Core;
 use super::frame::ModeFrame;
@@ -35,7 +34,7 @@ pub(super) struct Coupled {
     /// One over the root of the diagonal.
     scale: Vec<f64>,
     /// The factorisation of the scaled matrix; none above [`DIRECT_UNKNOWNS`].
-    factor: Option<Llt<f64>>,
+    factor: Option<Cholesky<f64, Dyn>>,
 }
 
 impl Coupled {
@@ -52,8 +51,7 @@ impl Coupled {
                 scale.push(1.0 / (w[i] + w[j] + l[i] + l[j]).sqrt());
             }
         }
-        let factor =
-            if scale.len() <= direct { matrix(core, modes, &scale).llt(Side::Lower).ok() } else { None };
+        let factor = if scale.len() <= direct { matrix(core, modes, &scale).cholesky() } else { None };
         Coupled { scale, factor }
     }
 
@@ -80,8 +78,7 @@ impl Coupled {
         match &self.factor {
             Some(factor) => {
                 let n = right.len();
-                let columns = faer::MatMut::from_column_major_slice_mut(&mut right, n, 1);
-                factor.solve_in_place(columns);
+                factor.solve_mut(&mut DMatrixViewMut::from_slice(&mut right, n, 1));
             }
             None => right = self.conjugate_gradients(core, modes, right),
         }
@@ -152,8 +149,8 @@ pub(super) fn spread(core: &Core, matrices: &[Square]) -> Core {
 /// The scaled matrix. Its diagonal is 1. For modes d != e, with G[a, b] the core's numbers whose
 /// index is a in mode d and b in mode e, the unknowns (d; i, j) and (e; k, l) meet in
 /// <G x_d E_ij, G x_e E_kl> = 2 (G[j, k] . G[i, l] - G[i, k] . G[j, l]).
-fn matrix(core: &Core, modes: &[ModeFrame], scale: &[f64]) -> Mat<f64> {
-    let mut matrix = Mat::identity(scale.len(), scale.len());
+fn matrix(core: &Core, modes: &[ModeFrame], scale: &[f64]) -> DMatrix<f64> {
+    let mut matrix = DMatrix::identity(scale.len(), scale.len());
     let mut first_row = 0;
     for e in 0..modes.len() {
         let mut first_column = 0;
@@ -278,7 +275,7 @@ mod tests {
             let (core, modes) = parts(ranks, &Preconditioned, 7);
             let coupled = Coupled::new(&core, &modes);
             let dense = matrix(&core, &modes, &coupled.scale);
-            let values = dense.self_adjoint_eigenvalues(Side::Lower).unwrap();
+            let values = dense.symmetric_eigenvalues();
             let bound = 0.5 + 0.5 * ranks.len() as f64;
             assert!(values.iter().all(|&v| v > 0.5 - 1e-6 && v < bound + 1e-6), "{values:?}");
         }

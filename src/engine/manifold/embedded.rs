@@ -10,7 +10,7 @@
 //! preconditioned metric. What differs are the choice of xi_d (orthogonal to U_d instead of horizontal),
 //! the transport and the retraction. Nothing of the size of the tensor is ever formed.
 
-use faer::Mat;
+use nalgebra::DMatrix;
 
 use super::core_tensor::Core;
 use super::frame::Frame;
@@ -156,8 +156,7 @@ fn split(xi: &Rows, out: &mut Rows) -> Result<Square, StepTooLong> {
     if xi.as_slice().iter().any(|x| !x.is_finite()) {
         return Err(StepTooLong);
     }
-    let qr = Mat::from_fn(n, r, |i, j| xi.row(i)[j]).qr();
-    let (q, upper) = (qr.compute_thin_Q(), qr.thin_R());
+    let (q, upper) = DMatrix::from_fn(n, r, |i, j| xi.row(i)[j]).qr().unpack();
     for i in 0..n {
         out.row_mut(i).iter_mut().enumerate().for_each(|(j, x)| *x = q[(i, j)]);
     }
@@ -165,7 +164,7 @@ fn split(xi: &Rows, out: &mut Rows) -> Result<Square, StepTooLong> {
 }
 
 /// The transpose of S_d without the columns of S_d that are zero.
-fn unfolding(still: &Core, moved: &[Core], mode: usize) -> Mat<f64> {
+fn unfolding(still: &Core, moved: &[Core], mode: usize) -> DMatrix<f64> {
     let r = still.ranks()[mode];
     let own = moved[mode].unfolding_transposed(mode);
     let mut blocks = vec![still.unfolding_transposed(mode)];
@@ -173,7 +172,7 @@ fn unfolding(still: &Core, moved: &[Core], mode: usize) -> Mat<f64> {
         blocks.push(block.unfolding_transposed(mode));
     }
     let fibres = own.nrows();
-    Mat::from_fn(fibres * blocks.len(), 2 * r, |k, a| {
+    DMatrix::from_fn(fibres * blocks.len(), 2 * r, |k, a| {
         let (block, fibre) = (k / fibres, k % fibres);
         match (a < r, block) {
             (true, _) => blocks[block][(fibre, a)],

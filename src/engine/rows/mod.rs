@@ -12,8 +12,7 @@ pub(crate) use posterior::{RowPrior, RowScratch, row_posterior, triangle_len};
 pub use small_matrix::Square;
 pub(crate) use small_matrix::left_singular;
 
-use faer::linalg::matmul::matmul;
-use faer::{Accum, MatMut, MatRef, Par};
+use crate::kernel::{self, Update};
 use rayon::prelude::*;
 
 /// Rows per chunk of a parallel pass. A constant of the results, not of the machine: another
@@ -253,16 +252,8 @@ impl Rows {
 
 /// a^T b over row-major rows of r numbers.
 fn gram_of(a: &[f64], b: &[f64], r: usize) -> Vec<f64> {
-    let rows = a.len() / r;
     let mut sum = vec![0.0; r * r];
-    matmul(
-        MatMut::from_row_major_slice_mut(&mut sum, r, r),
-        Accum::Replace,
-        MatRef::from_row_major_slice(a, rows, r).transpose(),
-        MatRef::from_row_major_slice(b, rows, r),
-        1.0,
-        Par::Seq,
-    );
+    kernel::gram(a, b, (r, r), &mut sum);
     sum
 }
 
@@ -270,7 +261,7 @@ fn gram_of(a: &[f64], b: &[f64], r: usize) -> Vec<f64> {
 fn subtract(out: &mut [f64], base: &[f64], m: &Square) {
     let size = TILE_ROWS * m.size();
     for (tile, base) in out.chunks_mut(size).zip(base.chunks(size)) {
-        product(tile, Accum::Add, -1.0, base, m);
+        product(tile, Update::Add(-1.0), base, m);
     }
 }
 
@@ -281,22 +272,13 @@ fn multiply(rows: &mut [f64], m: &Square) {
     for tile in rows.chunks_mut(size) {
         let copy = &mut copy[..tile.len()];
         copy.copy_from_slice(tile);
-        product(tile, Accum::Replace, 1.0, copy, m);
+        product(tile, Update::Replace, copy, m);
     }
 }
 
-/// out = factor * rows * m, or that added to it.
-fn product(out: &mut [f64], add: Accum, factor: f64, rows: &[f64], m: &Square) {
-    let r = m.size();
-    let n = out.len() / r;
-    matmul(
-        MatMut::from_row_major_slice_mut(out, n, r),
-        add,
-        MatRef::from_row_major_slice(rows, n, r),
-        MatRef::from_row_major_slice(m.as_slice(), r, r),
-        factor,
-        Par::Seq,
-    );
+/// out = rows * m, or that added to it.
+fn product(out: &mut [f64], update: Update, rows: &[f64], m: &Square) {
+    kernel::product(out, update, rows, m.as_slice(), (m.size(), m.size()));
 }
 
 #[cfg(test)]

@@ -1,6 +1,9 @@
 //! Small square matrices: everything of size r x r, where r is the rank of one mode.
 
-use faer::{Mat, MatRef, Side};
+use nalgebra::{DMatrix, SVD, SymmetricEigen};
+
+/// Decompositions that have not converged by then never will.
+const MOST_STEPS: usize = 10_000;
 
 /// A square matrix, row-major: entry (i, j) is `data[i * n + j]`.
 #[derive(Debug, Clone, PartialEq)]
@@ -112,10 +115,12 @@ impl Square {
         if !self.is_finite() {
             return None;
         }
-        let eigen = self.view().self_adjoint_eigen(Side::Lower).ok()?;
-        let values = eigen.S().column_vector().iter().copied().collect();
-        let vectors = eigen.U();
-        Some((values, Square::from_fn(self.n, |i, j| vectors[(i, j)])))
+        let eigen = SymmetricEigen::try_new(self.to_matrix(), f64::EPSILON, MOST_STEPS)?;
+        let (values, vectors) = (eigen.eigenvalues, eigen.eigenvectors);
+        let mut order: Vec<usize> = (0..self.n).collect();
+        order.sort_by(|&i, &j| values[i].total_cmp(&values[j]));
+        let vectors = Square::from_fn(self.n, |i, j| vectors[(i, order[j])]);
+        Some((order.iter().map(|&n| values[n]).collect(), vectors))
     }
 
     /// The upper triangular R with R^T R = self and a positive diagonal; `None` where self is
@@ -124,8 +129,8 @@ impl Square {
         if !self.is_finite() {
             return None;
         }
-        let factor = self.view().llt(Side::Lower).ok()?;
-        let lower = factor.L();
+        let factor = self.to_matrix().cholesky()?;
+        let lower = factor.l_dirty();
         Some(Square::from_fn(self.n, |i, j| if j >= i { lower[(j, i)] } else { 0.0 }))
     }
 
@@ -143,8 +148,8 @@ impl Square {
         inverse
     }
 
-    fn view(&self) -> MatRef<'_, f64> {
-        MatRef::from_row_major_slice(&self.data, self.n, self.n)
+    fn to_matrix(&self) -> DMatrix<f64> {
+        DMatrix::from_row_slice(self.n, self.n, &self.data)
     }
 }
 
@@ -168,22 +173,20 @@ impl std::ops::IndexMut<(usize, usize)> for Square {
 ///
 /// These are the eigenpairs of A A^T, but with small eigenvalues to a relative accuracy of
 /// cond(A) instead of cond(A)^2: A A^T is never formed. `None` where an entry is not finite.
-pub(crate) fn left_singular(transposed: Mat<f64>) -> Option<(Vec<f64>, Square)> {
+pub(crate) fn left_singular(transposed: DMatrix<f64>) -> Option<(Vec<f64>, Square)> {
     let (m, r) = (transposed.nrows(), transposed.ncols());
-    if !(0..r).all(|j| (0..m).all(|i| transposed[(i, j)].is_finite())) {
+    if !transposed.iter().all(|x| x.is_finite()) {
         return None;
     }
     // A^T = Q R, so A A^T = R^T R: the singular vectors of the small R^T do.
     let lower = if m > r {
-        let qr = transposed.qr();
-        let upper = qr.thin_R();
-        Mat::from_fn(r, r, |i, j| if j <= i { upper[(j, i)] } else { 0.0 })
+        transposed.qr().unpack_r().transpose()
     } else {
-        Mat::from_fn(r, r, |i, j| if j < m { transposed[(j, i)] } else { 0.0 })
+        DMatrix::from_fn(r, r, |i, j| if j < m { transposed[(j, i)] } else { 0.0 })
     };
-    let svd = lower.svd().ok()?;
-    let values = svd.S().column_vector().iter().map(|s| s * s).collect();
-    let vectors = svd.U();
+    let svd = SVD::try_new(lower, true, false, 5.0 * f64::EPSILON, MOST_STEPS)?;
+    let values = svd.singular_values.iter().map(|s| s * s).collect();
+    let vectors = svd.u?;
     Some((values, Square::from_fn(r, |i, j| vectors[(i, j)])))
 }
 
@@ -221,7 +224,7 @@ mod tests {
         // Singular values 1 and 1e-10: the eigenvalues of A A^T would give 1e-20 as noise.
         let (c, s) = (0.6, 0.8);
         let small = 1e-10;
-        let wide = Mat::from_fn(4, 2, |k, i| match (k, i) {
+        let wide = DMatrix::from_fn(4, 2, |k, i| match (k, i) {
             (0, 0) => c,
             (0, 1) => s,
             (1, 0) => -s * small,
@@ -236,7 +239,7 @@ mod tests {
 
     #[test]
     fn a_basis_is_complete_where_columns_are_few() {
-        let narrow = Mat::from_fn(1, 3, |_, i| (i + 1) as f64);
+        let narrow = DMatrix::from_fn(1, 3, |_, i| (i + 1) as f64);
         let (values, basis) = left_singular(narrow).unwrap();
         assert_eq!(values.len(), 3);
         assert!(values[1] < 1e-28 && values[2] < 1e-28);

@@ -1,7 +1,7 @@
 //! Counts, uniformity, rank, conditioning and noise of small instances.
 
 use super::*;
-use faer::Mat;
+use nalgebra::DMatrix;
 use std::collections::HashSet;
 use std::convert::Infallible;
 
@@ -42,8 +42,9 @@ fn dense(dims: &[u32], batch: &Batch) -> Vec<f64> {
 fn singular_values(tensor: &[f64], dims: &[u32], mode: usize) -> Vec<f64> {
     let n = dims[mode] as usize;
     let inner: usize = dims[mode + 1..].iter().map(|&n| n as usize).product();
-    let unfolding = Mat::from_fn(n, tensor.len() / n, |i, j| tensor[(j / inner * n + i) * inner + j % inner]);
-    unfolding.singular_values().unwrap()
+    let unfolding =
+        DMatrix::from_fn(n, tensor.len() / n, |i, j| tensor[(j / inner * n + i) * inner + j % inner]);
+    unfolding.singular_values().iter().copied().collect()
 }
 
 #[test]
