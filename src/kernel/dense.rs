@@ -12,7 +12,9 @@ const COLUMNS: usize = 8;
 /// Rows of a tile of [`product`]: with eight columns, twelve of AVX2's sixteen registers.
 const ROWS: usize = 6;
 /// Columns of the left side in a tile of [`gram`].
-const HEIGHT: usize = 4;
+const HEIGHT: usize = 6;
+/// Numbers of the wider side that [`gram`] goes through for all its tiles: both sides stay in the first cache.
+const STRETCH: usize = 2048;
 
 /// How a product meets what is there.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -202,9 +204,9 @@ fn put_width<M: Arithmetic, const R: usize, const W: usize>(
 pub fn gram(a: &[f64], b: &[f64], (left, right): (usize, usize), out: &mut [f64]) {
     assert!(left > 0 && right > 0 && out.len() == left * right, "a number per pair of columns");
     assert!(a.len().is_multiple_of(left) && b.len() == a.len() / left * right, "as many rows");
-    if !a.is_empty() {
-        run(Gram { a, b, left, right, out });
-    }
+    let rows = (STRETCH / left.max(right)).max(1);
+    let stretches = a.chunks(rows * left).zip(b.chunks(rows * right));
+    stretches.for_each(|(a, b)| run(Gram { a, b, left, right, out }));
 }
 
 struct Gram<'a> {

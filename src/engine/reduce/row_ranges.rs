@@ -41,8 +41,9 @@ impl RowRanges {
     /// The parts of the ranges that lie within another.
     pub(super) fn within(&self, range: Range<usize>) -> impl Iterator<Item = Range<usize>> + '_ {
         let first = self.0.partition_point(|rows| rows.end as usize <= range.start);
-        let clip =
-            move |rows: &Range<u32>| (rows.start as usize).max(range.start)..(rows.end as usize).min(range.end);
+        let clip = move |rows: &Range<u32>| {
+            (rows.start as usize).max(range.start)..(rows.end as usize).min(range.end)
+        };
         self.0[first..].iter().map(clip).take_while(|rows| rows.start < rows.end)
     }
 
