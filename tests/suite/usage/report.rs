@@ -25,7 +25,7 @@ fn check(page: &str) -> usize {
 fn a_run_and_a_comparison_have_their_plots() {
     let folder = crate::common::folder();
     let folder = folder.path();
-    for extra in ["--bias modes", "--bias none --penalty 0"] {
+    for extra in ["--bias modes --penalty 0.01", "--bias none --penalty 0"] {
         sample::complete(folder, 3, extra);
         std::fs::rename(folder.join("run"), folder.join(format!("run{}", extra.len()))).unwrap();
     }
