@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use tenfill_engine::control::Control;
-use tenfill_engine::recipe::{BiasChoice, PenaltyChoice, auto_rank};
+use tenfill_engine::recipe::{Recipe, auto_rank};
 use tenfill_engine::run::{
     Config, Every, GeometryKind, Init, Limits, Observer, RunDirectory, check_rank, complete, inputs_of,
     unobserved,
@@ -79,7 +79,7 @@ impl<'a> Completion<'a> {
         self
     }
 
-    /// The paper's method as it is: no biases, no penalty, the full rank from the start.
+    /// The paper's method as it is: no biases, no penalty.
     pub fn plain(mut self) -> Self {
         self.plain = true;
         self
@@ -197,14 +197,7 @@ impl<'a> Completion<'a> {
             None => auto_rank(manifest),
         };
         if self.plain {
-            config.recipe.bias = BiasChoice::None;
-            config.recipe.penalty = PenaltyChoice::Fixed(0.0);
-            config.recipe.grow = false;
-            config.recipe.refine = false;
-            config.recipe.refine_further = false;
-            config.recipe.sweeps = false;
-        } else if config.rank_auto {
-            config.recipe.grow = true;
+            config.recipe = Recipe { range: config.recipe.range, ..Recipe::plain() };
         }
         config.dataset = std::path::absolute(self.dataset.path()).map_err(|_| {
             tenfill_engine::Error::input(self.dataset.path(), "the dataset's place is unknown")

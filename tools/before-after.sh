@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # Two builds of the program side by side: tools/before-after.sh OLD NEW [FOLDER]
 #
-# Five runs with each (orders 2, 3 and 4 by the plain method, the ratings recipe, a weighted run): passes over
+# Five runs with each (orders 2, 3 and 4 by the plain method, ratings by sweeps, a weighted run): passes over
 # the data, whether the models have the same numbers to the bit; then the time of passes on ratings, by turns.
 set -euo pipefail
 old=$(realpath "$1") new=$(realpath "$2")
 ratings=$(realpath "$(dirname "$0")/../tests/data/ratings.csv")
 cd "${3:-$(mktemp -d)}"
-plain="--bias none --penalty 0 --no-grow --tolerance 1e-12 --quiet"
+plain="--bias none --penalty 0 --tolerance 1e-12 --quiet"
 "$old" synth -o o2 --dims 1000,800 --rank 4 --oversampling 15 --quiet
 "$old" synth -o o3 --dims 300,250,200 --rank 3 --oversampling 10 --quiet
 "$old" synth -o o4 --dims 60,50,40,30 --rank 3,3,3,2 --oversampling 12 --quiet
@@ -28,7 +28,7 @@ for rank in 4 10; do
     for round in 1 2 3; do
         for which in old new; do
             # shellcheck disable=SC2086
-            "${!which}" complete speed -o "$which-$rank-$round" --rank $rank --bias none --penalty 0 --no-grow --tolerance 0 \
+            "${!which}" complete speed -o "$which-$rank-$round" --rank $rank --bias none --penalty 0 --tolerance 0 \
                 --patience 0 --gradient-tolerance 0 --max-iterations 12 --threads 2 --quiet
         done
     done

@@ -188,7 +188,7 @@ def big_run(arguments):
     tenfill(arguments, "synth", "-o", folder / "big.tenfill", "--kind", "ratings",
             "--dims", "71567,10681,731", "--entries", 10000000, "--force")
     tenfill(arguments, "complete", folder / "big.tenfill", "-o", folder / "big", "--rank", arguments.rank,
-            "--max-iterations", 5, "--force", "--bias", "modes", "--penalty", 0.01, "--no-grow")
+            "--max-iterations", 5, "--force", "--bias", "modes", "--penalty", 0.01)
     return folder / "big"
 
 
@@ -224,7 +224,7 @@ def main():
     parser.add_argument("--also", type=pathlib.Path, nargs="*", default=[], help="calibration: more ratings CSVs")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3], help="cold, calibration")
     parser.add_argument("--rank", default="10,10,4", help="recommend, predict: the rank")
-    parser.add_argument("--settings", nargs="+", default=["--rank auto", "--rank 4,4,4 --grow", "--rank 4,4,2 --bias none --penalty 0 --no-grow --metric preconditioned --max-iterations 60"],
+    parser.add_argument("--settings", nargs="+", default=["--rank auto", "--rank 4,4,4 --bias modes --penalty 0.01", "--rank 4,4,2 --bias none --penalty 0 --metric preconditioned --max-iterations 60"],
                         help="fold-in: options of complete, one set per argument")
     arguments = parser.parse_args()
     arguments.dir.mkdir(parents=True, exist_ok=True)

@@ -43,7 +43,7 @@ if [ "$kind" = sweeps ]; then
 else
     data="$place/limit$millions.tenfill"
     make="--dims 100000,50000,1000 --rank 5 --test 0 --values f32"
-    ask="--rank 5 --max-iterations 3 --tolerance 0 --memory 192M --bias none --penalty 0 --no-grow"
+    ask="--rank 5 --max-iterations 3 --tolerance 0 --memory 192M --bias none --penalty 0"
 fi
 # shellcheck disable=SC2086 # several words each
 [ -d "$data" ] || "$tenfill" synth --quiet -o "$data" $make --entries "${millions}000000" --memory 256M

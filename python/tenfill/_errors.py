@@ -60,7 +60,7 @@ def _flags() -> set[str]:
 
 
 def keyword(flag: str) -> str:
-    """The keyword for a flag: `max_iterations` for `max-iterations`, `grow=False` for `no-grow`."""
+    """The keyword for a flag: `max_iterations` for `max-iterations`, `clip=False` for `no-clip`."""
     if flag.startswith("no-") and flag[3:] in _flags():
         return flag[3:].replace("-", "_") + "=False"
     return KEYWORDS.get(flag, flag.replace("-", "_"))

@@ -58,6 +58,17 @@ def arguments(command: str, operands: Sequence[Path], options: Mapping[str, obje
     return out
 
 
+def check_removed(**given: bool | None) -> None:
+    """Raises where an option is given that this version has not any more, with the command's sentence."""
+    for keyword, value in given.items():
+        if value is not None:
+            name = keyword if value else f"{keyword}=False"
+            instead = "sweeps have taken the place of the search: leave it out"
+            if name == "grow=False":
+                instead = "a rank that is given is kept to, with `bias` and `penalty`: leave it out"
+            raise UsageError(f"`{name}` was removed in this version: {instead}")
+
+
 def call(
     command: str,
     operands: Sequence[Path],

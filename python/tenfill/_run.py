@@ -13,7 +13,7 @@ from . import _native
 from ._dataset import Dataset, Source
 from ._frames import as_file
 from ._model import Model, load
-from ._options import Path, call
+from ._options import Path, call, check_removed
 from ._plot import of_run
 from ._progress import Heard, Progress
 from ._table import Table
@@ -275,13 +275,14 @@ def complete(
     first. Ctrl-C ends at once, with a checkpoint of the last whole iteration: then `KeyboardInterrupt` is raised, or
     with `on_interrupt="return"` the run is returned as far as it has come.
     """
+    check_removed(grow=grow, refine=refine)
     options: dict[str, object] = {
         "rank": rank, "output": out, "tolerance": tolerance, "relative_tolerance": relative_tolerance,
         "max_iterations": max_iterations, "patience": patience, "gradient_tolerance": gradient_tolerance,
         "init": init.path if isinstance(init, Run) else init, "seed": seed, "algorithm": algorithm,
         "beta": beta, "step": step, "metric": metric, "precision": precision, "lanes": lanes, "bias": bias,
-        "bias_time": bias_time, "penalty": penalty, "penalty_kind": penalty_kind, "grow": grow,
-        "refine": refine, "clip": clip, "checkpoint_every": checkpoint_every, "memory": memory,
+        "bias_time": bias_time, "penalty": penalty, "penalty_kind": penalty_kind, "clip": clip,
+        "checkpoint_every": checkpoint_every, "memory": memory,
         "threads": threads, "cache": cache, "force": force, "value": value, "weights": weights, "bins": bins, "split": split,
         "empty": empty, "where": where, "wide": wide, "id_columns": id_columns, "column_mode": column_mode,
         "absent": absent, "transform": transform,

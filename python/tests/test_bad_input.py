@@ -158,7 +158,12 @@ def test_requests_that_cannot_be_met(data):
         ({"rank": (2, 2)}, tf.UsageError, "rank"),
         ({"rank": 4, "memory": "20M", "max_iterations": -1}, tf.UsageError, "max_iterations"),
         ({"rank": 4, "tolerance": -1.0}, tf.UsageError, "`tolerance` -1"),
-        ({"rank": "auto", "grow": False}, tf.UsageError, "`grow=False`"),
+        ({"rank": "auto", "metric": "damped"}, tf.UsageError, "`rank` auto is for sweeps"),
+        ({"rank": 4, "bias": "modes"}, tf.UsageError, "give both `bias` and `penalty`"),
+        ({"grow": True}, tf.UsageError, "`grow` was removed in this version: sweeps have taken the place"),
+        ({"rank": 4, "grow": False}, tf.UsageError, "`grow=False` was removed in this version: a rank that"),
+        ({"refine": True}, tf.UsageError, "`refine` was removed in this version"),
+        ({"refine": False}, tf.UsageError, "`refine=False` was removed in this version"),
         ({"rank": 4, "algorithm": "geomcg", "metric": "damped"}, tf.UsageError, "leave out `metric`"),
         ({"rank": 4, "memory": 1000}, tf.MemoryRefused, "`memory`"),
     ):
@@ -166,6 +171,12 @@ def test_requests_that_cannot_be_met(data):
             tf.complete(data, out="run", progress=False, **options)
     with pytest.raises(TypeError, match="nonsense"):
         tf.complete(data, out="run", nonsense=1)
+    # What was removed says the same as on the command line.
+    for flag, options in (("--grow", {"grow": True}), ("--no-grow", {"grow": False}), ("--refine", {"refine": True})):
+        said = command("complete", data.path, "-o", "run", flag).stderr
+        with pytest.raises(tf.UsageError) as caught:
+            tf.complete(data, out="run", progress=False, **options)
+        assert _errors.in_keywords(said).strip().endswith(str(caught.value).split(" was removed")[1])
     tf.complete(data, rank=2, out="run", max_iterations=2, progress=False)
     with pytest.raises(tf.UsageError, match="exists already.*`force`"):
         tf.complete(data, rank=2, out="run", progress=False)
@@ -201,7 +212,7 @@ def test_questions_that_cannot_be_asked(model):
 def test_flags_become_keywords():
     for told, expected in (
         ("--max-iterations 3 and '--rank <R,R,...|auto>'", "`max_iterations` 3 and `rank`"),
-        ("add `bias` none `no_grow`", "add `bias` none `grow=False`"),
+        ("add `bias` none `no_clip`", "add `bias` none `clip=False`"),
         ("give another place with -o or `temp_dir`", "give another place with `out` or `temp_dir`"),
         ("`tenfill resume run` goes on, --no-such-flag stays", "`tenfill resume run` goes on, --no-such-flag stays"),
         ("`bin` names 'x'", "`bins` names 'x'"),

@@ -212,7 +212,7 @@ def test_models_fitted_by_sweeps_know_how_sure_they_are(data, ratings):
     with pytest.raises(tf.Error, match="explore"):
         model.recommend({"userId": 42}, rank_mode="movieId", explore=-1.0)
     assert [one["nominal"] for one in tf.Run("sure").evaluate().coverage] == [0.5, 0.8, 0.95]
-    plain = tf.complete(data, rank=2, out="plain", penalty=0.0, bias="none", grow=False, progress=False).model
+    plain = tf.complete(data, rank=2, out="plain", penalty=0.0, bias="none", progress=False).model
     assert plain.predict_one(**ids).sd is None
     with pytest.raises(tf.Error, match="how sure it is"):
         plain.predict(frame, sd=True)

@@ -12,7 +12,7 @@ use tenfill_engine::error::{Error, IoContext, Result};
 use tenfill_engine::fetch::{fetch, is_dataset};
 use tenfill_engine::ingest;
 use tenfill_engine::kernel::Precision;
-use tenfill_engine::recipe::{BiasChoice, auto_rank};
+use tenfill_engine::recipe::auto_rank;
 use tenfill_engine::run::{Config, Every, Init, Limits, RunDirectory, check_rank, check_start, complete};
 use tenfill_engine::shard::{Dataset, Manifest};
 use tenfill_engine::storage::{Output, RealDisk, RunLayout};
@@ -43,8 +43,8 @@ pub(super) struct Arguments {
     /// The run directory to make
     #[arg(short, long, value_name = "RUN")]
     output: PathBuf,
-    /// Ranks, one per mode; one number for all modes; auto to let validation find them. With
-    /// growth they are the most that may be reached
+    /// Ranks, one per mode; one number for all modes; auto to let the data find them. Noisy data get
+    /// at most these
     #[arg(long, value_parser = parse_ranks, value_name = "R,R,...|auto", default_value = "auto")]
     rank: RankArgument,
     #[command(flatten)]
@@ -156,6 +156,7 @@ pub(super) fn run(mut arguments: Arguments, context: &Context) -> Result<ExitCod
     }
     let directory = &arguments.output;
     let is_dataset = team.told_by_first(|| {
+        arguments.recipe.check_removed()?;
         arguments.tolerance.check()?;
         check_tolerance("--gradient-tolerance", Some(arguments.gradient_tolerance))?;
         Ok(Dataset::is_in(&arguments.input).to_string())
@@ -252,8 +253,9 @@ fn ask(arguments: &Arguments, manifest: &Manifest, directory: &Path, team: Team)
         (None, None) => config.lanes.max(team.size()),
     };
     config.rank_auto = matches!(arguments.rank, RankArgument::Auto);
-    config.recipe = arguments.recipe.recipe(manifest, config.rank_auto)?;
+    config.recipe = arguments.recipe.recipe(manifest)?;
     arguments.method.set(&mut config, &arguments.recipe)?;
+    config.recipe.check(manifest, config.rank_auto)?;
     Ok(config)
 }
 
@@ -336,9 +338,9 @@ fn settle(arguments: &Arguments, manifest: &Manifest, directory: &Path, team: Te
         PrecisionArgument::F64 => Precision::F64,
     };
     let raw = matches!(config.init, Init::Uniform | Init::Gaussian | Init::Spectral);
-    if raw && !config.recipe.is_plain() && (config.rank_auto || config.recipe.bias != BiasChoice::Auto) {
-        let what = "--init uniform, gaussian and spectral are starts of the plain method: add --bias none --penalty 0 \
-                    --no-grow";
+    if raw && (config.rank_auto || !(config.recipe.is_plain() || config.recipe.sweeps)) {
+        let what = "--init uniform, gaussian and spectral are starts of the plain method: give a rank, --bias none and \
+                    --penalty 0";
         return Err(Error::request(what));
     }
     arguments.tolerance.set(&mut config);

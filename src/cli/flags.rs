@@ -49,7 +49,7 @@ mod tests {
     #[test]
     fn fields_become_flags_and_commands_stay() {
         assert_eq!(in_flags("`memory` 64 MB is too small"), "--memory 64 MB is too small");
-        assert_eq!(in_flags("set `no_grow` and `max_iterations`"), "set --no-grow and --max-iterations");
+        assert_eq!(in_flags("set `no_clip` and `max_iterations`"), "set --no-clip and --max-iterations");
         assert_eq!(
             in_flags("`tenfill resume` goes on, `force` begins anew"),
             "`tenfill resume` goes on, --force begins anew"

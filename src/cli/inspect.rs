@@ -4,14 +4,12 @@ use super::{Context, Ranks, convert, parse_list};
 use serde_json::json;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use tenfill_engine::bayes;
 use tenfill_engine::error::Result;
 use tenfill_engine::kernel::Precision;
 use tenfill_engine::message::{printable, short};
 use tenfill_engine::model::Model;
 use tenfill_engine::objective::Needs;
-use tenfill_engine::recipe::Recipe;
-use tenfill_engine::run::{Config, check_rank};
+use tenfill_engine::run::{Config, check_rank, sweep_passes, with_more};
 use tenfill_engine::shard::{Dataset, ModeKind};
 use tenfill_engine::storage::RunLayout;
 use tenfill_engine::stream::{Access, LANES};
@@ -139,26 +137,14 @@ pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<ExitCode> 
         let (lanes, ranks) = (arguments.lanes.unwrap_or(usual), arguments.processes);
         let access = Some(Access::usual(manifest.train.bytes() / ranks as u64));
         let precision = Precision::default();
-        let mut sweep_passes = None;
-        let mut needs = Needs::of_several(manifest, &rank, precision, access, threads, lanes, ranks);
-        let first = needs.with_growth(manifest, &rank, threads);
-        if manifest.validation.entries > 0 {
-            // What `complete` does by default.
-            needs = needs.with_recipe(&dataset);
-            needs = if Recipe::usual(manifest).sweeps {
-                sweep_passes =
-                    tenfill_engine::run::sweep_passes(manifest, rank.iter().copied().max().unwrap_or(1));
-                line["sweep_passes"] = json!(sweep_passes.as_ref().map_or(1, |told| told.0));
-                let dims: Vec<u64> = manifest.level_dims().iter().map(|&dim| dim.into()).collect();
-                let most = rank.iter().copied().max().unwrap_or(1);
-                let (entries, threads) = (manifest.train.entries, threads.min(lanes) as u64);
-                needs.with_sweeps(bayes::bytes(&dims, entries, most, threads, false))
-            } else {
-                needs
-            };
-            needs = needs.with_refinement(manifest, &rank).after(&first);
-        } else {
-            needs = needs.with_chunks().with_growth(manifest, &rank, threads);
+        let needs = Needs::of_several(manifest, &rank, precision, access, threads, lanes, ranks);
+        // What `complete` does by default.
+        let config = Config { lanes, ..Config::new(&dataset, rank.clone()) };
+        let needs = with_more(&config, &dataset, needs, threads);
+        let mut passes = None;
+        if config.recipe.sweeps {
+            passes = sweep_passes(manifest, config.sweep_rank());
+            line["sweep_passes"] = json!(passes.as_ref().map_or(1, |told| told.0));
         }
         let (most, least) = (needs.most(), needs.total(needs.fewest()));
         let of = if ranks > 1 { format!(" in each of {ranks} processes") } else { String::new() };
@@ -167,7 +153,7 @@ pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<ExitCode> 
             units::size(most),
             units::size(least)
         ));
-        if let Some((_, told)) = sweep_passes {
+        if let Some((_, told)) = passes {
             context.print(format_args!("  sweeps   {told}"));
         }
         line["ranks"] = json!(ranks);

@@ -2,6 +2,7 @@
 
 use super::recipe::RecipeArguments;
 use tenfill_engine::error::{Error, Result};
+use tenfill_engine::recipe::Recipe;
 use tenfill_engine::run::{Config, GeometryKind};
 use tenfill_engine::solver::{Algorithm, Beta, StepRule};
 
@@ -35,7 +36,7 @@ impl MethodArguments {
                 ("--step", self.step.is_some()),
                 ("--metric", self.metric.is_some()),
                 ("--rank auto", config.rank_auto),
-                ("--bias, --penalty and --grow", recipe.asks_for_more()),
+                ("--bias and --penalty", recipe.asks_for_more()),
             ] {
                 if given {
                     let what = format!("--algorithm geomcg has no choice of its own here: leave out {name}");
@@ -44,9 +45,11 @@ impl MethodArguments {
             }
             config.use_geomcg();
         }
-        if named || !matches!(algorithm, AlgorithmArgument::Auto | AlgorithmArgument::Cg) {
-            // Sweeps over rows know no directions, steps or metrics.
-            config.recipe.sweeps = false;
+        if config.recipe.sweeps
+            && (named || !matches!(algorithm, AlgorithmArgument::Auto | AlgorithmArgument::Cg))
+        {
+            // Sweeps over rows know no directions, steps or metrics: who names one means the plain method.
+            config.recipe = Recipe { range: config.recipe.range, ..Recipe::plain() };
         }
         if let Some(metric) = self.metric {
             config.geometry = match metric {
@@ -122,7 +125,7 @@ enum AlgorithmArgument {
     /// Steepest descent
     Sd,
     /// Steps from chunks of the data with momentum, then conjugate gradients: fewer passes on data that
-    /// are low-rank and sampled evenly (with --bias none --penalty 0 --no-grow)
+    /// are low-rank and sampled evenly
     Sgd,
     /// The method geomCG (Kressner, Steinlechner, Vandereycken 2014), without biases or penalty
     #[value(name = "geomcg")]

@@ -1,43 +1,35 @@
-//! The options of `complete` for data with noise: biases, penalty, growth, clipping.
+//! The options of `complete` about biases, penalty and clipping.
 
 use tenfill_engine::error::{Error, Result};
 use tenfill_engine::objective::PenaltyKind;
 use tenfill_engine::recipe::{BiasChoice, PenaltyChoice, Recipe, rating_range};
 use tenfill_engine::shard::Manifest;
 
-/// What the defaults leave to validation, where there are validation entries.
+/// What the defaults leave to the data, where there are validation entries.
 #[derive(clap::Args)]
 pub(super) struct RecipeArguments {
-    /// Biases beside the tensor: none, the mean, or the mean and one per index of every mode
-    /// [default: auto, decided on validation; none without validation entries]
+    /// Biases beside the tensor: none, the mean, or the mean and one per index of every mode; with --penalty
+    /// and --rank, for conjugate gradients [default: auto, sweeps over rows or the plain method, as validation
+    /// says; none without validation entries]
     #[arg(long, value_enum, value_name = "WHICH")]
     bias: Option<BiasArgument>,
     /// A bias over the time since an id's first entry too, e.g. userId:timestamp
     #[arg(long, value_name = "ID:TIME")]
     bias_time: Option<String>,
-    /// The weight of the penalty on the core: auto, 0 or a number [default: auto, decided on
-    /// validation; 0 without validation entries]
+    /// The weight of the penalty on the core, 0 or a number; with --bias and --rank, for conjugate gradients
+    /// [default: auto, as that of --bias; 0 without validation entries]
     #[arg(long, value_parser = parse_penalty, value_name = "auto|LAMBDA")]
     penalty: Option<PenaltyChoice>,
-    /// The norm that is penalised [default: nuclear, or log where validation prefers it]
+    /// The norm that is penalised [default: nuclear]
     #[arg(long, value_enum)]
     penalty_kind: Option<KindArgument>,
-    /// Search with conjugate gradients, instead of sweeps over rows: begin with a small rank and let it grow
-    /// while validation improves. So does any other of --bias, --penalty, --penalty-kind, --refine and their like
-    /// ask for the search
-    #[arg(long, overrides_with = "no_grow")]
+    #[arg(long, hide = true)]
     grow: bool,
-    /// Keep to the rank that is given
-    #[arg(long)]
+    #[arg(long, hide = true)]
     no_grow: bool,
-    /// When the search has ended, fit every row of the two main modes to its own entries, with what is
-    /// uncertain about the other rows, as long as validation improves; then those of the other modes as
-    /// well, and where predictions are clipped, with values at the ends of the range for at least, or at
-    /// most, that much [default of a search]
-    #[arg(long, overrides_with = "no_refine")]
+    #[arg(long, hide = true)]
     refine: bool,
-    /// Leave the rows as the search has found them
-    #[arg(long)]
+    #[arg(long, hide = true)]
     no_refine: bool,
     /// Clip predictions to the range of the train values [default where they look like ratings]
     #[arg(long, overrides_with = "no_clip")]
@@ -76,19 +68,32 @@ fn parse_penalty(text: &str) -> Result<PenaltyChoice, String> {
 }
 
 impl RecipeArguments {
-    /// Whether biases, a penalty or growth were asked for by name.
+    /// An error where an option is given that this version has not any more.
+    pub(super) fn check_removed(&self) -> Result<()> {
+        let search = "sweeps have taken the place of the search: leave it out";
+        let rank = "a rank that is given is kept to, with --bias and --penalty: leave it out";
+        for (name, given, instead) in [
+            ("--grow", self.grow, search),
+            ("--no-grow", self.no_grow, rank),
+            ("--refine", self.refine, search),
+            ("--no-refine", self.no_refine, search),
+        ] {
+            if given {
+                return Err(Error::request(format!("{name} was removed in this version: {instead}")));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether biases or a penalty were asked for by name.
     pub(super) fn asks_for_more(&self) -> bool {
         let bias = self.bias.is_some_and(|bias| !matches!(bias, BiasArgument::None));
         let penalty = self.penalty.is_some_and(|penalty| penalty != PenaltyChoice::Fixed(0.0));
-        bias || penalty
-            || self.bias_time.is_some()
-            || self.penalty_kind.is_some()
-            || (self.grow && !self.no_grow)
-            || (self.refine && !self.no_refine)
+        bias || penalty || self.bias_time.is_some() || self.penalty_kind.is_some()
     }
 
     /// What was asked for, and the defaults for the rest.
-    pub(super) fn recipe(&self, manifest: &Manifest, rank_auto: bool) -> Result<Recipe> {
+    pub(super) fn recipe(&self, manifest: &Manifest) -> Result<Recipe> {
         let mut recipe = Recipe::usual(manifest);
         if let Some(bias) = self.bias {
             recipe.bias = match bias {
@@ -111,22 +116,18 @@ impl RecipeArguments {
             KindArgument::Log => PenaltyKind::Log,
             KindArgument::Frobenius => PenaltyKind::Frobenius,
         });
-        recipe.grow = (recipe.grow || self.grow || rank_auto) && !self.no_grow;
-        if rank_auto && self.no_grow {
-            return Err(Error::request("--rank auto lets the rank grow: give a rank with --no-grow"));
+        let auto = [recipe.bias == BiasChoice::Auto, recipe.penalty == PenaltyChoice::Auto];
+        if auto[0] != auto[1] || auto[0] && recipe.penalty_kind.is_some() {
+            let what = "--bias, --penalty and --penalty-kind are those of conjugate gradients at a rank that is given: give \
+                        both --bias and --penalty, or leave out all of them for sweeps, which learn what they stand for";
+            return Err(Error::request(what));
         }
-        // Whoever names a part of the search wants the search.
-        let asked = self.penalty.is_some() || self.bias.is_some();
-        let asked = asked || self.penalty_kind.is_some() || self.grow || self.no_grow;
-        recipe.sweeps &= !(asked || self.refine || self.no_refine);
-        recipe.refine = (recipe.decides() || self.refine) && !self.no_refine;
-        recipe.refine_further = recipe.refine;
+        recipe.sweeps = auto[0];
         recipe.range = match (self.clip, self.no_clip) {
             (true, _) => Some((manifest.values.min, manifest.values.max)),
             (_, true) => None,
             _ => rating_range(manifest),
         };
-        recipe.check(manifest)?;
         Ok(recipe)
     }
 }

@@ -65,7 +65,7 @@ pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<ExitCode> 
         ("--step", &arguments.step, "the search direction belongs to it"),
         ("--metric", &arguments.metric, "gradient and direction belong to it"),
         ("--bias", &arguments.bias, "the factors belong to the biases beside them"),
-        ("--penalty", &arguments.penalty, "the plan of the run belongs to it"),
+        ("--penalty", &arguments.penalty, "the factors belong to it"),
     ];
     for (name, given, reason) in fixed {
         if given.is_some() {

@@ -35,7 +35,7 @@
 //! | [`solver`] | where to go next, and when to stop? |
 //! | [`model`] | what is a completed tensor? |
 //! | [`objective`] | what is the cost, its gradient, the length of a step? Joins stream, kernel, reduce |
-//! | [`recipe`] | which biases, how much penalty, how high a rank? Validation decides |
+//! | [`recipe`] | which method: the plain one, sweeps, or biases and a penalty that are given? |
 //! | [`checkpoint`] | how does a run survive? |
 //! | [`run`] | what is in a run's directory? Joins solver, objective, checkpoint and log |
 //! | [`answer`] | what does the completed tensor say? |

@@ -336,8 +336,8 @@ fn a_warm_start_finds_rows_by_their_ids() {
     json(at, "convert first.csv -o first");
     json(at, "append first last.csv -o mixed");
     assert_eq!(contents(&at.join("all")), contents(&at.join("mixed")));
-    let plain = "--rank 2,2,2 --bias none --penalty 0 --no-grow --algorithm cg";
-    for options in [plain, "--rank 3 --bias modes --penalty 0.01 --no-grow --no-refine"] {
+    let plain = "--rank 2,2,2 --bias none --penalty 0 --algorithm cg";
+    for options in [plain, "--rank 3 --bias modes --penalty 0.01"] {
         let done = json(at, &format!("complete all {options} -o run --max-iterations 8 --force"));
         json(at, &format!("complete mixed {options} --init run -o again --max-iterations 1 --force"));
         let (before, after) = (done["train_mse"].as_f64().unwrap(), log(&at.join("again"), 0));

@@ -5,7 +5,7 @@ use crate::common::{folder, json, result, run};
 use serde_json::Value;
 use std::path::Path;
 
-const PLAIN: &str = "--bias none --penalty 0 --no-grow --no-clip";
+const PLAIN: &str = "--bias none --penalty 0 --no-clip";
 
 fn synth(place: &Path, more: &str) {
     json(place, &format!("synth -o data --dims 600,500,700 --rank 3 --oversampling 16 {more}"));

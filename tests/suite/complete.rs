@@ -162,7 +162,7 @@ fn a_raw_file_is_converted_into_the_run() {
     let few = json(&folder, "evaluate run --on few.csv");
     let counts = |few: &Value| ["entries", "fallback", "unscored"].map(|field| few[field].as_u64().unwrap());
     assert_eq!(counts(&few), [51, 1, 0]);
-    json(&folder, &format!("complete {csv} --rank 4,4,4 -o plain --bias none --penalty 0 --no-grow"));
+    json(&folder, &format!("complete {csv} --rank 4,4,4 -o plain --bias none --penalty 0"));
     assert_eq!(counts(&json(&folder, "evaluate plain --on few.csv")), [50, 0, 1]);
 }
 

@@ -84,7 +84,7 @@ fn a_mean_counts_as_many_rows_as_it_is_of() {
     assert_eq!(weighted(&at.join("rows")), weighted(&at.join("joined")));
     assert_eq!(json(at, "verify rows")["ok"], true);
     // And the same errors, which are weighted.
-    let same = "--rank 2 --bias none --penalty 0 --max-iterations 6";
+    let same = "--rank 2 --bias none --penalty 0 --precision f64 --max-iterations 6";
     for data in ["rows", "joined"] {
         json(at, &format!("complete {data} -o run-{data} {same}"));
     }

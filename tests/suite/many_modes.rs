@@ -55,10 +55,9 @@ fn what_four_modes_are_told_is_what_their_model_says() {
     let changes: Vec<&serde_json::Value> =
         done["tried"].as_array().unwrap().iter().filter(|tried| tried["kept"] == true).collect();
     assert!(changes.iter().any(|tried| tried["change"] == "cells"), "{done}");
-    let search = json(&folder, "complete x -o search --rank 6 --grow");
     let number = |of: &serde_json::Value, field: &str| of[field].as_f64().unwrap();
-    assert!(number(&done, "test_mse") < number(&search, "test_mse"), "{done} {search}");
-    assert!(2.0 * number(&done, "passes") < number(&search, "passes"), "{done} {search}");
+    // The search of the version before took 692 passes to a test MSE of 4.798.
+    assert!(number(&done, "test_mse") < 4.798 && number(&done, "passes") < 80.0, "{done}");
     // Noise has a variance of 4, and biases alone leave much more.
     assert!(number(&done, "test_mse") < 5.0, "{done}");
     // The same is said by every command.
@@ -193,7 +192,7 @@ fn new_rows_of_four_modes_are_folded_in_and_taken_up() {
     assert_eq!(json(&folder, "fold-in run new.csv -o run2")["new_ids"], 11);
     assert!(error("run2") < 0.8 * error("run"), "{} {}", error("run2"), error("run"));
     assert!(before == crate::common::output(place, &["predict", "run2", "x.csv"]), "what was known stays");
-    // Sweeps go on with the rows and the cells that they have come to; a search cannot begin with such a model.
+    // Sweeps go on with the rows and the cells that they have come to; nothing else can begin with such a model.
     json(&folder, "append x new.csv -o more");
     let (cold, warm) = (
         json(&folder, "complete more -o cold --rank auto"),
@@ -202,7 +201,10 @@ fn new_rows_of_four_modes_are_folded_in_and_taken_up() {
     let of = |told: &serde_json::Value, name: &str| told[name].as_f64().unwrap();
     assert!(of(&warm, "passes") < of(&cold, "passes"), "{warm} and {cold}");
     assert!(of(&warm, "test_mse") < 1.01 * of(&cold, "test_mse"), "{warm} and {cold}");
-    let said = crate::common::failure(&folder, "complete more -o no --rank 4 --grow --init run -q");
+    let said = crate::common::failure(
+        &folder,
+        "complete more -o no --rank 12 --bias modes --penalty 0.1 --init run -q",
+    );
     assert!(said.contains("only sweeps can begin with it"), "{said}");
 }
 

@@ -5,7 +5,7 @@ use crate::common::{failure, folder, json, result};
 use serde_json::Value;
 use std::path::Path;
 
-const PLAIN: &str = "--bias none --penalty 0 --no-grow --no-clip";
+const PLAIN: &str = "--bias none --penalty 0 --no-clip";
 
 /// Orthonormal factors and a diagonal core: no component tells of another.
 fn diagonal(place: &Path, more: &str) {

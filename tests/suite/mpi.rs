@@ -26,7 +26,7 @@ fn alone(place: &Path, arguments: &str) -> Output {
     succeed(tenfill(place).args(arguments.split_whitespace()))
 }
 
-const PLAIN: &str = "--rank 3 --bias none --penalty 0 --no-grow --tolerance 0 --patience 0 --threads 1";
+const PLAIN: &str = "--rank 3 --bias none --penalty 0 --tolerance 0 --patience 0 --threads 1";
 
 /// Modes of several chunks of rows, so that every process owns some.
 fn synth(place: &Path) {

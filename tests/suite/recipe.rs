@@ -1,6 +1,6 @@
-//! Data with noise, as a user completes them: biases, penalty and rank decided on validation.
+//! Which method data get: the plain one, sweeps, or biases and a penalty that are given.
 
-use crate::common::{self, failure, json};
+use crate::common::{self, failure, json, stderr, tenfill};
 use serde_json::Value;
 use std::path::Path;
 use tempfile::TempDir;
@@ -15,31 +15,22 @@ fn ratings(folder: &TempDir) {
     json(folder, &format!("synth -o r {options}"));
 }
 
-const PLAIN: &str = "--bias none --penalty 0 --no-grow";
+const PLAIN: &str = "--bias none --penalty 0";
 
 #[test]
-fn default_and_search_are_better_than_the_plain_method_at_any_rank() {
+fn the_default_is_better_than_the_plain_method_at_any_rank() {
     let folder = tempfile::tempdir().unwrap();
     ratings(&folder);
     let error = |done: &Value| done["test_mse"].as_f64().unwrap();
     let plain = ["2", "4", "8"]
         .map(|rank| error(&json(&folder, &format!("complete r -o p{rank} --rank {rank} {PLAIN}"))));
     let best = plain.into_iter().fold(f64::MAX, f64::min);
-    for (rank, search) in
-        [("4,4,4", ""), ("8,8,8", ""), ("auto", ""), ("6,6,6", " --grow"), ("auto", " --grow")]
-    {
-        let done = json(&folder, &format!("complete r -o run-{rank} --force --rank {rank}{search}"));
+    for rank in ["4,4,4", "8,8,8", "auto"] {
+        let done = json(&folder, &format!("complete r -o run-{rank} --rank {rank}"));
         assert!(error(&done) < 0.97 * best, "rank {rank}: {} against {best}", error(&done));
         assert_eq!(done["biases"], true);
         let tried = done["tried"].as_array().unwrap();
-        let (_, lines) = result(&folder, &format!("run-{rank}"));
-        if search.is_empty() {
-            assert!(tried.iter().any(|tried| tried["change"] == "sweeps"), "{tried:?}");
-        } else {
-            assert!(tried.len() > 3 && tried.iter().any(|tried| tried["kept"] == false), "{tried:?}");
-            let last = &lines[lines.len() - 1]["rank"];
-            assert!(lines.iter().any(|line| line["rank"] != *last), "the rank changes");
-        }
+        assert!(tried.iter().any(|tried| tried["change"] == "sweeps"), "{tried:?}");
         let scored = json(&folder, &format!("evaluate run-{rank}"));
         assert_eq!(scored["mse"], done["test_mse"]);
         assert!(scored["mae"].as_f64() == done["errors"]["test"]["mae"].as_f64());
@@ -47,14 +38,15 @@ fn default_and_search_are_better_than_the_plain_method_at_any_rank() {
 }
 
 #[test]
-fn interrupted_anywhere_a_plan_goes_on_to_the_same_bits() {
+fn interrupted_anywhere_a_run_with_a_rank_goes_on_to_the_same_bits() {
     let folder = tempfile::tempdir().unwrap();
     ratings(&folder);
-    let options = "--rank 6,6,3 --grow --bias-time userId:week";
+    // The plain method first, then sweeps.
+    let options = "--rank 6,6,3 --bias-time userId:week";
     json(&folder, &format!("complete r -o whole {options} --threads 2"));
     let expected = result(&folder, "whole");
     let last = expected.0.len() - 1;
-    assert!(last > 60, "{last} iterations");
+    assert!(last > 15, "{last} iterations");
     json(&folder, &format!("complete r -o parts {options} --threads 1 --max-iterations 1"));
     let mut iteration = 1;
     for (turn, more) in [1, 2, 5, 3].into_iter().cycle().enumerate() {
@@ -71,33 +63,6 @@ fn interrupted_anywhere_a_plan_goes_on_to_the_same_bits() {
     }
     assert!(found.0.len() == expected.0.len() && found.1 == expected.1);
     assert!(json(&folder, "verify parts")["ok"].as_bool().unwrap());
-}
-
-/// Interrupted after every iteration of a rival's, while the best way to grow so far waits for the verdict.
-#[test]
-fn interrupted_while_ways_to_grow_compete_a_plan_goes_on_to_the_same_bits() {
-    let folder = tempfile::tempdir().unwrap();
-    ratings(&folder);
-    let whole = json(&folder, "complete r -o whole --rank 8 --grow --threads 2");
-    let expected = result(&folder, "whole");
-    let tried = whole["tried"].as_array().unwrap();
-    // Freed weeks have helped, more of both others has helped less, and only then the weeks are kept.
-    let rival = (0..tried.len()).find(|&at| tried[at]["helped"] == true && tried[at]["kept"] == false);
-    let rival = rival.expect("ways to grow compete");
-    assert_eq!(tried[rival - 1]["change"], serde_json::json!({"free": 2}));
-    assert_eq!(tried[rival - 1]["kept"], true);
-    let iterations =
-        |upto: usize| tried[..upto].iter().map(|t| t["iterations"].as_u64().unwrap()).sum::<u64>();
-    let (first, last) = (iterations(rival), iterations(rival + 1));
-    assert!(last > first + 5, "{tried:?}");
-    json(&folder, &format!("complete r -o parts --rank 8 --grow --threads 1 --max-iterations {first}"));
-    for iteration in first + 1..=last + 1 {
-        let threads = iteration % 3 + 1;
-        json(&folder, &format!("resume parts --max-iterations {iteration} --threads {threads}"));
-    }
-    let done = json(&folder, "resume parts --max-iterations 250");
-    assert_eq!(done["tried"], whole["tried"]);
-    assert!(result(&folder, "parts") == expected);
 }
 
 #[test]
@@ -153,10 +118,10 @@ fn fixed_settings_are_kept() {
     let folder = tempfile::tempdir().unwrap();
     ratings(&folder);
     for (options, biases, penalty) in [
-        ("--bias modes --penalty 0.05 --no-grow", true, 0.05),
-        ("--bias mean --penalty 0.02 --penalty-kind frobenius --no-grow --no-clip", true, 0.02),
-        ("--bias none --penalty 0.05 --no-grow --clip", false, 0.05),
-        ("--bias modes --penalty 0 --no-grow", true, 0.0),
+        ("--bias modes --penalty 0.05", true, 0.05),
+        ("--bias mean --penalty 0.02 --penalty-kind frobenius --no-clip", true, 0.02),
+        ("--bias none --penalty 0.05 --clip", false, 0.05),
+        ("--bias modes --penalty 0", true, 0.0),
     ] {
         let done = json(&folder, &format!("complete r -o run --force --rank 3,3,2 {options}"));
         assert_eq!((&done["biases"], &done["penalty"]), (&biases.into(), &penalty.into()), "{options}");
@@ -173,18 +138,20 @@ fn a_warm_start_begins_where_the_model_was() {
         assert_eq!(warm["rank"], cold["rank"]);
         warm["validation_mse"].as_f64().unwrap() / cold["validation_mse"].as_f64().unwrap()
     };
-    let cold = json(&folder, "complete r -o cold --rank 3,3,2 --grow --no-clip");
-    let start = "--rank 3,3,2 --max-iterations 0 --no-refine";
-    let warm = json(&folder, &format!("complete r -o warm --init cold --no-clip {start}"));
+    let fixed = "--rank 3,3,2 --bias modes --penalty 0.02 --no-clip";
+    let cold = json(&folder, &format!("complete r -o cold {fixed}"));
+    let warm = json(&folder, &format!("complete r -o warm --init cold {fixed} --max-iterations 0"));
     assert!((ratio(&warm, &cold) - 1.0).abs() < 1e-9, "{warm}");
-    // A search takes a model's latent values for what they are, cut off at the ends of the range. What is
-    // behind the ends is found out again when the search has ended.
-    let cold = json(&folder, "complete r -o soft --rank 3,3,2 --grow");
-    let ends = |of: &Value| of["tried"].as_array().unwrap().last().unwrap().clone();
-    assert_eq!((&ends(&cold)["change"], &ends(&cold)["kept"]), (&"ends".into(), &true.into()));
-    let warm = json(&folder, "complete r -o again --rank 3,3,2 --init soft --max-iterations 0");
-    assert_eq!(ends(&warm)["change"], "ends");
-    assert!(ratio(&warm, &cold) < 1.001, "{warm}");
+    // Sweeps do not begin with such a model, and say so.
+    let anew = json(&folder, "complete r -o sweeps --rank auto");
+    let output = tenfill(&folder).args(["complete", "r", "-o", "anew", "--init", "cold"]).output().unwrap();
+    assert!(stderr(&output).contains("has no sweeps that could be gone on with"), "{}", stderr(&output));
+    assert!(result(&folder, "anew") == result(&folder, "sweeps") && anew["biases"] == true);
+    // The plain method does where the model is one of its own, and has its turn first.
+    let plain = json(&folder, &format!("complete r -o plain --rank 3,3,2 {PLAIN} --max-iterations 5"));
+    let warm = json(&folder, "complete r -o probed --init plain --max-iterations 0");
+    assert_eq!((&warm["rank"], &warm["biases"]), (&plain["rank"], &false.into()));
+    assert!((ratio(&warm, &plain) - 1.0).abs() < 1e-9, "{warm}");
 }
 
 #[test]
@@ -193,21 +160,38 @@ fn what_cannot_be_is_said_in_a_sentence() {
     ratings(&folder);
     json(&folder, "synth -o n --dims 60,50,40 --rank 2 --oversampling 10");
     for (arguments, said) in [
-        ("complete n -o run --rank 2 --penalty auto", "decide on validation entries"),
-        ("complete n -o run --rank auto", "decide on validation entries"),
-        ("complete n -o run --rank 2 --bias modes --refine", "--refine decides on validation entries"),
-        ("complete r -o run --rank auto --no-grow", "--rank auto lets the rank grow"),
+        ("complete n -o run --rank 2 --penalty auto", "give both --bias and --penalty"),
+        ("complete n -o run --rank auto", "--rank auto decides on validation entries"),
+        ("complete n -o run --rank 2 --bias auto --penalty auto", "decides on validation entries"),
+        ("complete r -o run --rank 2 --bias modes", "give both --bias and --penalty"),
+        ("complete r -o run --rank 2 --penalty 0.1", "give both --bias and --penalty"),
+        ("complete r -o run --rank 2 --penalty-kind log", "give both --bias and --penalty"),
+        ("complete r -o run --bias modes --penalty 0.1", "--rank auto is for sweeps"),
+        ("complete r -o run --metric euclidean", "--rank auto is for sweeps"),
+        ("complete r -o run --grow", "--grow was removed in this version: sweeps have taken the place"),
+        (
+            "complete r -o run --rank 2 --no-grow",
+            "--no-grow was removed in this version: a rank that is given",
+        ),
+        ("complete r -o run --refine", "--refine was removed in this version"),
+        ("complete r -o run --no-refine", "--no-refine was removed in this version"),
         ("complete r -o run --rank 2 --bias-time userId:hour", "does not name two modes"),
-        ("complete r -o run --rank 2 --bias none --bias-time userId:week", "goes with --bias modes"),
-        ("complete r -o run --rank 2 --step exact", "--step exact follows a polynomial"),
+        (
+            "complete r -o run --rank 2 --bias none --penalty 0 --bias-time userId:week",
+            "goes with --bias modes",
+        ),
+        (
+            "complete r -o run --rank 2 --bias modes --penalty 0 --step exact",
+            "--step exact follows a polynomial",
+        ),
     ] {
         let told = failure(&folder, arguments);
         assert!(told.contains(said), "{arguments}: {told}");
         assert!(!folder.path().join("run").exists(), "{arguments}");
     }
     json(&folder, "complete r -o run --rank 2 --max-iterations 3");
-    json(&folder, "complete r -o biased --rank 2 --bias modes --max-iterations 3");
-    let told = failure(&folder, &format!("complete r -o other --rank 2,2,1 --init biased {PLAIN}"));
+    json(&folder, "complete r -o biased --rank 2 --bias modes --penalty 0.1 --max-iterations 3");
+    let told = failure(&folder, &format!("complete r -o other --rank 2 --init biased {PLAIN}"));
     assert!(told.contains("its model has biases"), "{told}");
     assert!(failure(&folder, "resume run --penalty 0.1").contains("cannot change in a resumed run"));
 }

@@ -97,7 +97,7 @@ fn a_model_stands_beside_the_mean_and_biases_alone() {
     std::fs::remove_file(&file).unwrap();
     assert_eq!(json(folder, "evaluate run")["biases_rmse"], Value::Null);
     // What the plain method has no value for is left out of all three.
-    let told = json(folder, "complete run/data.tenfill -o plain --rank 2 --bias none --penalty 0 --no-grow");
+    let told = json(folder, "complete run/data.tenfill -o plain --rank 2 --bias none --penalty 0");
     assert!(float(&told["errors"]["test"], "biases_rmse") > 0.0);
 }
 
@@ -221,19 +221,22 @@ fn what_does_not_go_together_is_said_before_a_file_is_converted() {
         ("--rank 2,2", "gives 2 ranks for 3 modes (reader, book, year)"),
         ("--rank 9,2,2", "above the product of the other ranks"),
         ("--rank 0", "is 0"),
-        ("--no-grow", "--rank auto lets the rank grow"),
-        ("--split none", "decide on validation entries, and there are none"),
-        ("--split none --rank 2 --refine --bias modes", "--refine decides on validation entries"),
+        ("--metric euclidean", "--rank auto is for sweeps"),
+        ("--split none", "--rank auto decides on validation entries, and there are none"),
+        ("--refine", "--refine was removed in this version"),
         (
             "--init two --rank 2",
             "two: its model has the modes reader, book, and the dataset reader, book, year",
         ),
         ("--init nowhere", "nowhere: there is no such run"),
-        ("--init uniform --rank 2 --bias modes", "starts of the plain method"),
+        ("--init uniform --rank 2 --bias modes --penalty 0", "starts of the plain method"),
         ("--algorithm geomcg --rank 2 --bias modes", "leave out"),
-        ("--algorithm sgd --rank 2", "--algorithm sgd is for the plain method"),
+        ("--algorithm sgd --rank 2 --bias mean --penalty 0", "--algorithm sgd is for the plain method"),
         ("--bias-time reader:month --rank 2", "does not name two modes"),
-        ("--bias-time reader:year --bias none --rank 2", "--bias-time goes with --bias modes or auto"),
+        (
+            "--bias-time reader:year --bias none --penalty 0 --rank 2",
+            "--bias-time goes with --bias modes or auto",
+        ),
         ("--tolerance=-1", "--tolerance -1 is negative"),
         ("--dims 3,0,1", "--dims holds a 0"),
     ] {
@@ -254,7 +257,7 @@ fn a_budget_that_is_too_small_names_rank_and_number_and_keeps_the_conversion() {
     let folder = folder.path();
     let many: String = (0..60_000).map(|n| format!("{},{},{}\n", n % 30_011, n % 20_011, n % 7)).collect();
     write(folder.join("many.csv"), format!("a,b,value\n{many}")).unwrap();
-    let line = "complete many.csv -o run --rank 40 --memory 16M --threads 1 --bias none --penalty 0 --no-grow --quiet";
+    let line = "complete many.csv -o run --rank 40 --memory 16M --threads 1 --bias none --penalty 0 --quiet";
     let said = failure(folder, line);
     assert!(
         said.contains("--memory 16 MB is too small: a run of rank 40,40 (") && said.contains("needs "),
@@ -342,7 +345,7 @@ fn the_report_has_the_time_of_all_starts() {
     let folder = folder();
     let folder = folder.path();
     write(folder.join("books.csv"), books(1.0)).unwrap();
-    let line = "complete books.csv -o run --modes reader,book --value score --rank 2 --bias none --penalty 0 --no-grow \
+    let line = "complete books.csv -o run --modes reader,book --value score --rank 2 --bias none --penalty 0 \
                 --tolerance 0 --patience 0 --max-iterations 5";
     let first = run(folder, line.split_whitespace());
     let second = json(folder, "resume run --max-iterations 9");

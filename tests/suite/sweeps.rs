@@ -21,14 +21,13 @@ fn random(seed: u64) -> impl FnMut() -> f64 {
 }
 
 #[test]
-fn ratings_take_a_few_passes_and_are_as_good_as_after_the_search() {
+fn ratings_take_a_few_passes() {
     let folder = folder();
     json(&folder, RATINGS);
     let ours = json(&folder, "complete r -o sweeps --rank auto");
-    let search = json(&folder, "complete r -o search --rank auto --grow");
     let number = |of: &serde_json::Value, field: &str| of[field].as_f64().unwrap();
-    assert!(number(&ours, "passes") <= 40.0 && number(&search, "passes") >= 200.0, "{ours}");
-    assert!(number(&ours, "test_mse") < 1.005 * number(&search, "test_mse"), "{ours} {search}");
+    // The search of the version before took 385 passes to a test MSE of 0.5997.
+    assert!(number(&ours, "passes") <= 40.0 && number(&ours, "test_mse") < 1.005 * 0.5997, "{ours}");
     // What is told is what is in the model, for every command that reads one.
     let scored = json(&folder, "evaluate sweeps");
     assert_eq!(scored["mse"], ours["test_mse"]);
@@ -365,12 +364,11 @@ fn readings_of_three_modes_are_fitted_by_pairs_of_them() {
     let done = json(&folder, "complete x -o run --rank auto");
     assert!(done["tried"].as_array().unwrap().iter().any(|tried| tried["change"] == "pairs"), "{done}");
     assert!(done["errors"]["test"]["r2"].as_f64().unwrap() > 0.97, "{done}");
-    // The ranks that were given are kept to, and are no reason for a worse model than the search's.
+    // The ranks that were given are kept to, and are no reason for a worse model than the search of the version before had,
+    // whose validation MSE was 0.0788.
     let given = json(&folder, "complete x -o given --rank 4,4,4");
-    let search = json(&folder, "complete x -o search --rank 4,4,4 --grow");
     assert!(given["rank"].as_array().unwrap().iter().all(|rank| rank.as_u64().unwrap() <= 4), "{given}");
-    let error = |of: &serde_json::Value| of["validation_mse"].as_f64().unwrap();
-    assert!(error(&given) < 1.05 * error(&search), "{given} {search}");
+    assert!(given["validation_mse"].as_f64().unwrap() < 1.05 * 0.0788, "{given}");
 }
 
 #[test]

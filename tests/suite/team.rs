@@ -242,9 +242,8 @@ fn one_of_several_processes_needs_less() {
     let dims: Vec<u64> = manifest.level_dims().iter().map(|&dim| dim.into()).collect();
     let sweeps = tenfill_engine::bayes::bytes(&dims, manifest.train.entries, 9, 1, false);
     let told = crate::common::run(place.path(), "inspect data --rank 9 --processes 4 --threads 1".split(' '));
-    let first = four.with_growth(manifest, &[9, 9, 9], 1);
-    let needs = four.with_recipe(&dataset).with_sweeps(sweeps).with_refinement(manifest, &[9, 9, 9]);
-    assert_eq!(told["memory_bytes"], needs.after(&first).most());
+    let first = four.with_chunks().with_growth(manifest, &[9, 9, 9], 1).with_biases(&dataset);
+    assert_eq!(told["memory_bytes"], four.with_sweeps(sweeps).after(&first).most());
 }
 
 #[test]

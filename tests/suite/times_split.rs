@@ -59,7 +59,7 @@ fn later_weeks_are_scored_by_the_last_of_train() {
     let last = gaps[0][0] - 1;
     for (run, options) in [
         ("sweeps", ""),
-        ("biases", "--bias modes --rank 1 --no-grow"),
+        ("biases", "--bias modes --penalty 0.01 --rank 1"),
         ("plain", "--bias none --penalty 0 --rank 2"),
     ] {
         let outcome = json(at, &format!("complete data -o {run} {options}"));

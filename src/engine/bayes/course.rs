@@ -268,13 +268,13 @@ impl Course {
             Change::Extend(level) => {
                 let (chosen, evidence) = fit.components_that_change(validation, *level)?;
                 let whole = shape.segments.len() == 1 && chosen.len() == shape.segments[0].count;
-                let rank = chosen.len() + usize::from(!whole);
+                let rank = shape.widths[*level] - 1 + chosen.len() + usize::from(!whole);
                 let fits = limits.ranks.is_none_or(|ranks| rank <= ranks[fit.terms.mode_order[*level]]);
                 Ok((evidence.is_enough() && fits).then_some((evidence.share, Asked::Extend(*level, chosen))))
             }
             // More components of a mode than memory was asked for, or than the user has allowed.
             Change::Pairs | Change::All | Change::Cells if rows > MOST_ROWS_TO_GROW => Ok(None),
-            Change::Pairs | Change::All if limits.ranks.is_some() && order <= FEW_MODES => Ok(None),
+            Change::All if limits.ranks.is_some() => Ok(None),
             Change::Cells => {
                 let pairs = pairs_of(order);
                 let evidence = fit.pairs_that_are_left(validation, &pairs)?;
@@ -299,17 +299,27 @@ impl Course {
                 let (mut found, mut share) = (Vec::new(), 0.0);
                 for (pair, evidence) in pairs.iter().zip(&evidence) {
                     if evidence.is_enough() && evidence.share >= strong * most {
-                        found.push((pair.to_vec(), most_of(fit, pair, PAIR_COMPONENTS, limits)));
+                        found.push(*pair);
                         share += evidence.share;
                     }
                 }
-                Ok((!found.is_empty()).then_some((share, Asked::Add(found))))
+                // Of three modes the ranks that are given are kept to, of more they are those of any pair.
+                let room = match limits.ranks.filter(|_| order <= FEW_MODES) {
+                    Some(ranks) => fit.room_for(&found, ranks),
+                    None => Some((usize::MAX, vec![usize::MAX; found.len()])),
+                };
+                let Some((kept, room)) = room else { return Ok(None) };
+                let counts = found.iter().zip(room).map(|(pair, room)| {
+                    (pair.to_vec(), most_of(fit, pair, PAIR_COMPONENTS.min(room), limits))
+                });
+                let asked = Asked::Add(counts.collect(), kept);
+                Ok((!found.is_empty()).then_some((share, asked)))
             }
             // Entries share no more than two rows, so that nothing tells before it is tried: after all else.
             Change::All if self.paired && order == FEW_MODES => {
                 let levels: Vec<usize> = (0..order).collect();
                 let count = most_of(fit, &levels, ALL_COMPONENTS, limits);
-                Ok(Some((0.0, Asked::Add(vec![(levels, count)]))))
+                Ok(Some((0.0, Asked::Add(vec![(levels, count)], usize::MAX))))
             }
             Change::All => Ok(None),
         }
@@ -328,8 +338,8 @@ fn most_of(fit: &Fit, levels: &[usize], count: usize, limits: Limits<'_>) -> usi
 /// A change that residuals ask for.
 enum Asked {
     Extend(usize, Vec<usize>),
-    /// Components of these levels, so many.
-    Add(Vec<(Vec<usize>, usize)>),
+    /// Components of these levels, so many; and of the first pair no more than this.
+    Add(Vec<(Vec<usize>, usize)>, usize),
     /// Numbers of cells of these pairs.
     Cells(Vec<([usize; 2], Evidence)>),
 }
@@ -338,7 +348,12 @@ impl Asked {
     fn apply(&self, fit: &mut Fit, data: &Data<'_>, seed: u64) -> Result<usize> {
         match self {
             Asked::Extend(level, chosen) => fit.extend(*level, chosen).map(|()| 0),
-            Asked::Add(sets) => fit.add(data, sets, seed),
+            Asked::Add(sets, kept) => {
+                if fit.posterior.shape.segments[0].count > *kept {
+                    fit.shrink(*kept)?;
+                }
+                fit.add(data, sets, seed)
+            }
             Asked::Cells(pairs) => fit.add_tables(data, pairs),
         }
     }

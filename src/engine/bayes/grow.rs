@@ -6,7 +6,6 @@
 //! sigma^2 N_w with N_w = sum of (p_a q_a)^2. What two modes have to do with each other is looked for in `cells`.
 
 use super::cells::{self, Alike};
-use super::course::FEW_MODES;
 use super::level::{Level, Prior, covariance_width};
 use super::offsets::offset;
 use super::row::start;
@@ -159,18 +158,6 @@ impl Fit {
         let cells = Alike::new(validation, pairs.to_vec());
         let lanes = self.residuals(validation, || cells.lane(), |lane, at, e| cells.add(lane, at, e))?;
         Ok(cells.evidence(validation, lanes))
-    }
-
-    /// Whether a pair of modes but the first has more to do with each other, and the ranks that were given have no room
-    /// for it: of more modes they are those of any pair.
-    pub fn lacks_a_pair(&self, validation: &Stream) -> Result<bool> {
-        let order = self.posterior.levels.len();
-        if order > FEW_MODES {
-            return Ok(false);
-        }
-        let pairs: Vec<[usize; 2]> =
-            cells::pairs_of(order).into_iter().filter(|pair| *pair != self.terms.pair).collect();
-        Ok(self.pairs_that_are_left(validation, &pairs)?.iter().any(Evidence::is_enough))
     }
 
     /// Turns the components of the first pair so that the rows of its first mode have unit second moments, and

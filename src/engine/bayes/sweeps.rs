@@ -393,9 +393,9 @@ pub fn sums(dims: &[u64], rank: usize) -> (usize, u64, u64) {
 /// rows, those of a trial and of the best model, then sums of so many lanes at a time; with room for more components
 /// where their number is left to the data.
 pub fn bytes(dims: &[u64], entries: u64, rank: usize, lanes: u64, grows: bool) -> [u64; 2] {
-    let grows = grows && dims.len() > 2 || dims.len() > FEW_MODES;
-    let more = grows && dims.iter().sum::<u64>() <= MOST_ROWS_TO_GROW;
-    let rank = rank + if more { most_more(dims.len()) } else { 0 };
+    let more = dims.len() > 2 && dims.iter().sum::<u64>() <= MOST_ROWS_TO_GROW;
+    let grows = more && (grows || dims.len() > FEW_MODES);
+    let rank = rank + if grows { most_more(dims.len()) } else { 0 };
     // Sums of pairs of modes, when none of rows are there; and tables with their numbers, in a model and in what a trial
     // may go back to.
     let cells =

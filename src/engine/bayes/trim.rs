@@ -6,6 +6,7 @@
 use super::level::{Level, Prior};
 use super::offsets::offset;
 use super::row::start;
+use super::shape::Segment;
 use super::sweeps::Fit;
 use crate::error::{Error, Result};
 use crate::model::Clip;
@@ -61,17 +62,46 @@ impl Fit {
         if squares[least] >= squares[count] * (1.0 - worth) {
             return Ok(false);
         }
-        let first = first.clone();
-        for (level, first) in [a, b].into_iter().zip(first) {
-            let width = self.posterior.levels[level].width;
-            let kept: Vec<usize> =
-                (0..width).filter(|column| !(first + least..first + count).contains(column)).collect();
-            self.posterior.levels[level].keep(&kept)?;
-            self.posterior.shape.widths[level] = kept.len();
-        }
-        self.posterior.shape.segments[0].count = least;
-        self.posterior.reset()?;
+        self.shrink(least)?;
         Ok(true)
+    }
+
+    /// Keeps the first components of the first pair, which are the largest when they were turned.
+    pub(super) fn shrink(&mut self, to: usize) -> Result<()> {
+        let Segment { levels, first, count } = self.posterior.shape.segments[0].clone();
+        for (&level, first) in levels.iter().zip(first) {
+            let (shape, gone) = (&mut self.posterior.shape, first + to..first + count);
+            let kept: Vec<usize> = (0..shape.widths[level]).filter(|column| !gone.contains(column)).collect();
+            self.posterior.levels[level].keep(&kept)?;
+            shape.widths[level] = kept.len();
+            for segment in &mut shape.segments[1..] {
+                let behind = segment.position(level).filter(|&at| segment.first[at] >= gone.end);
+                behind.into_iter().for_each(|at| segment.first[at] -= gone.len());
+            }
+        }
+        self.posterior.shape.segments[0].count = to;
+        self.posterior.reset()
+    }
+
+    /// How many components the first pair, and each of some further pairs, may have where modes have no more than these
+    /// ranks: all as many as there is room for. `None` where there is room for none.
+    pub(super) fn room_for(&self, pairs: &[[usize; 2]], ranks: &[usize]) -> Option<(usize, Vec<usize>)> {
+        let (shape, first) = (&self.posterior.shape, self.terms.pair);
+        let own = shape.segments.first().filter(|segment| segment.levels == first)?.count;
+        let all = || pairs.iter().chain([&first]);
+        let share = |level: usize| {
+            let of = all().filter(|pair| pair.contains(&level)).count();
+            // The columns that are there beside those of the first pair, and a constant one for what leaves the mode out.
+            let others = shape.widths[level] - 1 - if first.contains(&level) { own } else { 0 };
+            let constant = usize::from(
+                shape.segments[1..].iter().any(|s| s.position(level).is_none()) || of < pairs.len() + 1,
+            );
+            ranks[self.terms.mode_order[level]].saturating_sub(others + constant) / of.max(1)
+        };
+        let count = |pair: &[usize; 2]| pair.iter().map(|&level| share(level)).min().unwrap_or(0);
+        let counts: Vec<usize> = pairs.iter().map(count).collect();
+        let kept = count(&first).min(own);
+        (kept > 0 && !counts.contains(&0)).then_some((kept, counts))
     }
 }
 

@@ -13,7 +13,7 @@ use crate::model::{
     sparse_numbers, write_arrays, write_biases, write_uncertainty,
 };
 use crate::objective::bias_fit::Damping;
-use crate::recipe::{BiasChoice, Extra, Plan, Stage};
+use crate::recipe::{Extra, Plan, Stage};
 use crate::rows::Rows;
 use crate::solver::{Ahead, Best, Iteration, Secant, SecantAbout, State, Stochastic, StochasticAbout};
 use crate::storage::{Container, ContainerWriter, Disk, make_dir};
@@ -83,7 +83,6 @@ fn whole() -> f64 {
 #[derive(Serialize, Deserialize)]
 struct ExtraAbout {
     plan: Plan,
-    bias: BiasChoice,
     damping: Option<Damping>,
     biases: Option<BiasAbout>,
     accepted: Option<(Vec<usize>, Option<BiasAbout>)>,
@@ -419,8 +418,8 @@ fn write_extra(writer: &mut ContainerWriter<'_>, extra: &Extra) -> ExtraAbout {
         write_uncertainty(writer, BEST, uncertainty);
         UncertaintyAbout::of(uncertainty)
     });
-    let (bias, ends) = (extra.bias, extra.ends);
-    ExtraAbout { plan, bias, damping, biases, accepted, best, ends, uncertainty, sweeping }
+    let ends = extra.ends;
+    ExtraAbout { plan, damping, biases, accepted, best, ends, uncertainty, sweeping }
 }
 
 fn read_extra(arrays: &impl Arrays, about: &ExtraAbout, of: &About) -> Result<Extra> {
@@ -454,12 +453,22 @@ fn read_extra(arrays: &impl Arrays, about: &ExtraAbout, of: &About) -> Result<Ex
     let (plan, sweeping) = (about.plan.clone(), sweeping.transpose()?);
     let uncertainty = about.uncertainty.as_ref().map(|about| read_uncertainty(arrays, BEST, about, dims));
     let uncertainty = uncertainty.transpose()?.map(Box::new);
-    let (bias, ends) = (about.bias, about.ends);
-    Ok(Extra { plan, bias, damping, biases, accepted, best, ends, uncertainty, sweeping })
+    let ends = about.ends;
+    Ok(Extra { plan, damping, biases, accepted, best, ends, uncertainty, sweeping })
+}
+
+/// A meaning without what versions with a search over ranks and penalties have said of it: nothing else depends on it.
+fn without_search(meaning: &Value) -> Value {
+    let mut meaning = meaning.clone();
+    if let Some(recipe) = meaning.get_mut("recipe").and_then(Value::as_object_mut) {
+        recipe.retain(|field, _| !["grow", "refine", "refine_further"].contains(&field.as_str()));
+    }
+    meaning
 }
 
 /// What tells two meanings apart, in words.
 fn difference(theirs: &Value, ours: &Value) -> Option<String> {
+    let (theirs, ours) = (without_search(theirs), without_search(ours));
     let (Some(theirs), Some(ours)) = (theirs.as_object(), ours.as_object()) else {
         return (theirs != ours).then(|| "it does not say which".into());
     };

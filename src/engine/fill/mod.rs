@@ -173,11 +173,8 @@ pub fn usual_config(dataset: &Dataset, rank: Option<&[usize]>) -> Result<Config>
     if blind {
         recipe.bias = BiasChoice::Modes;
     }
-    recipe.grow |= rank.is_none();
-    recipe.refine = recipe.decides();
-    recipe.refine_further = recipe.refine;
     recipe.range = rating_range(manifest);
-    recipe.check(manifest)?;
+    recipe.check(manifest, rank.is_none())?;
     config.check_method()?;
     Ok(config)
 }

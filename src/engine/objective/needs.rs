@@ -1,7 +1,6 @@
 //! The memory that a run needs, known before it starts.
 
 use super::fibres::RECORD;
-use super::rows_fit::covariance_bytes;
 use crate::error::{Error, Result};
 use crate::kernel::{GradientSums, PaddingBuffer, Precision};
 use crate::shard::{Dataset, Manifest};
@@ -98,27 +97,16 @@ impl Needs {
         Needs { copy, copies, lane, lanes, padded, views, several, swept: 0, constant }
     }
 
-    /// For a run with biases, smoothed coordinates and trials: a copy to go back to, the model's
-    /// own factors of a point and a direction, a point that grows; and for every index biases,
-    /// counts, scales, and a sum per lane.
-    pub fn with_recipe(self, dataset: &Dataset) -> Self {
+    /// For biases: for every index these, counts, scales, and a sum per lane.
+    pub fn with_biases(self, dataset: &Dataset) -> Self {
         let rows: u64 = dataset.manifest().modes.iter().map(|mode| u64::from(mode.dim)).sum();
-        let constant = self.constant + rows * (8 * self.lanes + 64);
-        Needs { copies: self.copies + 4, constant, ..self }
+        Needs { constant: self.constant + rows * (8 * self.lanes + 64), ..self }
     }
 
-    /// For rows fitted to their own entries when the search has ended: their covariances, as far as they do
-    /// not fit into what the solver has given back by then. Several processes have them all, each.
-    pub fn with_refinement(self, manifest: &Manifest, ranks: &[usize]) -> Self {
-        let room = RefinementMemory::of(manifest, ranks);
-        let more = if self.several {
-            room.covariances + room.sums
-        } else {
-            // The sums take two copies more, and the gradient sums of lanes are given back, too.
-            room.covariances.saturating_sub(RefinementMemory::GIVEN_BACK * self.copy)
-                + room.sums.saturating_sub(2 * self.copy + self.lane)
-        };
-        Needs { constant: self.constant + more, ..self }
+    /// For biases or a penalty that are given: the model to start from, a first point with its gradient, the model's own
+    /// factors of a point and a direction.
+    pub fn with_recipe(self) -> Self {
+        Needs { copies: self.copies + 4, ..self }
     }
 
     /// For sweeps over rows: what their state takes, and their sums.
@@ -211,35 +199,6 @@ impl GrowthMemory {
         let most = (Self::CONSTANT + Self::COPIES * copy) / RECORD / (ranks.len() as u64 - 1).max(1);
         // Ends of fibres are counted in 32 bits.
         GrowthMemory { entries: most.min(manifest.train.entries).min(1 << 30) as usize }
-    }
-}
-
-/// The memory that rows may take while they are fitted to their own entries: a matter of data and ranks,
-/// not of a machine or its budget, because it decides whether they are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RefinementMemory {
-    /// For covariances.
-    pub covariances: u64,
-    /// For sums: less means more passes.
-    pub sums: u64,
-}
-
-impl RefinementMemory {
-    /// Copies of all factors that are free when no iteration follows.
-    const GIVEN_BACK: u64 = 4;
-    /// The highest rank whose covariances are always kept: they grow with its square.
-    const ALWAYS: usize = 32;
-
-    /// Where ranks do not go above these.
-    pub fn of(manifest: &Manifest, ranks: &[usize]) -> Self {
-        let rows = |mode: usize| u64::from(manifest.modes[mode].dim);
-        let copy: u64 = (0..ranks.len()).map(|mode| rows(mode) * ranks[mode] as u64 * 8).sum();
-        let mut most: Vec<u64> = (0..ranks.len())
-            .map(|mode| covariance_bytes(rows(mode), ranks[mode].min(Self::ALWAYS)))
-            .collect();
-        most.sort_unstable();
-        let covariances = most.iter().rev().take(2).sum::<u64>().max(Self::GIVEN_BACK * copy);
-        RefinementMemory { covariances, sums: (2 * copy).max(4 << 20) }
     }
 }
 

@@ -1,6 +1,6 @@
 //! What a stage configures: the objective with its penalty, coordinates and held modes, and the solver.
 
-use super::grow::{self, enlarge, first_columns, seed_point};
+use super::first::{self, first_point};
 use super::plan::Stage;
 use super::settings::{BiasChoice, Recipe};
 use crate::bayes::{Slices, per_weight};
@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::manifold::Point;
 use crate::model::{Biases, Clip};
 use crate::objective::bias_fit::{self, Counts};
-use crate::objective::{Coordinates, Penalty, RefinementMemory, Regularised};
+use crate::objective::{Coordinates, Penalty, Regularised};
 use crate::shard::Manifest;
 use crate::solver::{Algorithm, Beta, Options, Solver, State};
 
@@ -26,7 +26,6 @@ pub(super) struct Terms {
     pub(super) seed: u64,
     /// The variance of the train values.
     pub(super) variance: f64,
-    pub(super) refinement_memory: RefinementMemory,
     pub(super) control: Control,
     /// Whether the ranks follow from the data.
     pub(super) rank_auto: bool,
@@ -35,15 +34,12 @@ pub(super) struct Terms {
     pub(super) make_solver: Box<dyn Fn(Options) -> Solver + Send>,
 }
 
-/// Where a stage starts from: the point and the biases that were accepted last.
-pub(super) type Accepted = (Point, Option<Biases>);
-
 /// Objective and solver, which follow the stage.
 pub(super) struct Fitting {
     pub(super) terms: Terms,
     pub(super) objective: Regularised,
     pub(super) solver: Solver,
-    /// Entries of every row, and the coordinates that follow from them; none for the plain method.
+    /// Entries of every row, and the coordinates that follow from them; where biases or a penalty are given.
     pub(super) counts: Option<Counts>,
     pub(super) coordinates: Option<Coordinates>,
     /// What sweeps over rows need to go through the train entries.
@@ -61,7 +57,7 @@ impl Fitting {
 
     /// Counts the entries of every row, where the recipe needs that.
     pub(super) fn count(&mut self) -> Result<()> {
-        if !self.terms.recipe.is_plain() {
+        if !self.terms.recipe.is_plain() && !self.terms.recipe.sweeps {
             let train = self.objective.data.train();
             let (counts, _) = bias_fit::count(&self.terms.manifest, train, self.terms.recipe.bias_time)?;
             self.coordinates = Some(Coordinates::new(&counts));
@@ -102,37 +98,24 @@ impl Fitting {
         }
     }
 
-    /// The state at the start of a stage with smoothed coordinates, and the passes that it took: from what was
-    /// accepted, with more columns where the rank is higher, or from nothing, growing in the two `main` modes.
+    /// The state at the start of a stage with smoothed coordinates, and the passes that it took: from a model's point, or
+    /// from nothing, growing in the two `main` modes.
     pub(super) fn start(
         &mut self,
         stage: &Stage,
-        accepted: Option<Accepted>,
+        warm: Option<Point>,
         main: [usize; 2],
-        iteration: usize,
     ) -> Result<(State, usize)> {
         let Some(coordinates) = &self.coordinates else {
-            return Err(Error::request("a stage of the recipe needs counts, and the plain method has none"));
+            return Err(Error::request("biases and penalties need counts, and the plain method has none"));
         };
-        let mut passes = 1;
-        let point = match accepted {
-            Some((point, _)) if point.ranks() == stage.ranks => point,
-            accepted => {
-                passes += grow::PASSES;
-                let (from, keep) = match accepted {
-                    Some((point, _)) => {
-                        let keep = point.ranks().to_vec();
-                        (point, keep)
-                    }
-                    None => {
-                        let team = self.objective.data.team();
-                        let point = seed_point(team, &self.terms.dims, coordinates);
-                        (point, first_columns(main, &stage.ranks))
-                    }
-                };
-                let seed = self.terms.seed.wrapping_add(iteration as u64);
-                let spread = self.terms.variance.sqrt();
-                enlarge(&mut self.objective, coordinates, &from, &keep, &stage.ranks, spread, seed)?
+        let (point, passes) = match warm {
+            Some(point) => (point, 1),
+            None => {
+                let (objective, terms) = (&mut self.objective, &self.terms);
+                let (dims, spread, seed) = (&terms.dims, terms.variance.sqrt(), terms.seed);
+                let point = first_point(objective, coordinates, dims, &stage.ranks, main, spread, seed)?;
+                (point, 1 + first::PASSES)
             }
         };
         let state = self.solver.start(&mut self.objective, point)?;

@@ -121,7 +121,8 @@ impl Trainer {
     pub(super) fn may_miss(&self) -> bool {
         let (terms, growth) = (&self.fitting.terms, &self.extra.plan.growth);
         let biases = self.extra.plan.biases_mse;
-        !growth.done
+        self.extra.plan.change == Move::Plain
+            && !growth.done
             && !growth.under_way
             && terms.options.algorithm == Algorithm::Auto
             && self.state.last.train_mse > LEFT * terms.variance

@@ -1,33 +1,24 @@
-//! What is found out before the first iteration: counts, biases, and a penalty to begin with.
+//! What is found out before the first iteration: counts and biases.
 
 use super::settings::{BiasChoice, Recipe};
 use crate::control::Control;
 use crate::error::Result;
 use crate::manifold::Point;
 use crate::model::Biases;
-use crate::objective::PenaltyKind;
 use crate::objective::Regularised;
 use crate::objective::bias_fit::{self, Counts, Damping};
 use crate::shard::Dataset;
 use crate::solver::Objective;
 use crate::units::digits;
 
-/// The penalty to begin with is this times sigma sqrt((n_1 + n_2) / m), about the norm of the gradient
-/// of pure noise of standard deviation sigma over m entries of n_1 x n_2 rows: a smaller one would
-/// fit noise in every direction.
-const USUAL: f64 = 0.75;
-
 /// What was found.
 #[derive(Default)]
 pub(super) struct Prepared {
     pub counts: Option<Counts>,
-    /// Which biases; never `Auto`.
-    pub bias: BiasChoice,
     pub biases: Option<Biases>,
     pub damping: Option<Damping>,
     /// The validation MSE of biases alone.
     pub biases_mse: Option<f64>,
-    pub usual_lambda: f64,
     /// The two modes whose indices differ most.
     pub main: [usize; 2],
     /// Passes over the train entries that this has taken.
@@ -52,7 +43,7 @@ pub(super) fn prepare(
     let mean = Biases::mean_only(manifest.mean(), dims.len());
     let nothing = Point::zeros(&dims, &vec![1; dims.len()]);
     if recipe.bias != BiasChoice::None {
-        (found.bias, found.biases_mse) = (BiasChoice::Mean, validate(objective, &mean, &nothing)?);
+        found.biases_mse = validate(objective, &mean, &nothing)?;
     }
     let train = objective.data.train();
     let (biases, damping) = bias_fit::fit(train, &manifest.mode_order, &counts, mean.mean, time)?;
@@ -70,21 +61,15 @@ pub(super) fn prepare(
             ));
         }
         if recipe.bias == BiasChoice::Modes || mse < found.biases_mse {
-            (found.bias, found.biases_mse) = (BiasChoice::Modes, mse);
-            (found.biases, found.damping) = (Some(biases), Some(damping));
+            found.biases_mse = mse;
         }
     }
-    if found.bias == BiasChoice::Mean {
-        found.biases = Some(mean);
-    }
-    let rows = |mode: usize| counts.modes[mode].iter().filter(|&&n| n > 0.0).count() as f64;
-    let rows: f64 = found.main.into_iter().map(rows).sum();
-    let left = found.biases_mse.unwrap_or_else(|| manifest.variance());
-    found.usual_lambda = USUAL * (left * rows / manifest.train.entries.max(1) as f64).sqrt();
-    if recipe.penalty_kind == Some(PenaltyKind::Frobenius) {
-        // A square beside a square: its weight has no unit, those of the others have that of the values.
-        found.usual_lambda /= manifest.variance().sqrt();
-    }
+    (found.biases, found.damping) = match recipe.bias {
+        // What the plain method is compared with is no part of it.
+        BiasChoice::Auto | BiasChoice::None => (None, None),
+        BiasChoice::Mean => (Some(mean), None),
+        BiasChoice::Modes => (Some(biases), Some(damping)),
+    };
     found.counts = Some(counts);
     Ok(found)
 }

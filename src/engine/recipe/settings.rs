@@ -1,4 +1,4 @@
-//! What the user asked for, and what is left to validation.
+//! What the user asked for, and what is left to the data.
 
 use crate::error::{Error, Result};
 use crate::objective::PenaltyKind;
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BiasChoice {
-    /// Validation decides.
+    /// Those of the method that the data ask for: none of the plain one, of every mode by sweeps.
     Auto,
     /// None: the tensor explains everything.
     #[default]
@@ -24,7 +24,7 @@ pub enum BiasChoice {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PenaltyChoice {
-    /// From counts first, then by validation.
+    /// None: priors that are learned take its place where data are noisy.
     Auto,
     /// This much; 0 for none.
     Fixed(f64),
@@ -39,22 +39,15 @@ pub struct Recipe {
     pub bias_time: Option<(usize, usize)>,
     /// Penalty.
     pub penalty: PenaltyChoice,
-    /// Its norm; none leaves it to validation where the weight is, and is nuclear otherwise.
+    /// Its norm; none is nuclear.
     pub penalty_kind: Option<PenaltyKind>,
-    /// Whether the rank grows from a small one up to that of the configuration.
-    pub grow: bool,
-    /// Whether rows are fitted to their own entries in the end, where validation says that it helps. Not
-    /// in files from before there was a choice.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub refine: bool,
-    /// Whether that goes on to the rows of the other modes, and to values at the ends of the range that say
-    /// only so much. Not in files from before it did.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub refine_further: bool,
-    /// Whether noisy data are fitted by sweeps over their rows, with priors that are learned, instead of a search
-    /// for rank and penalty. Not in files from before there were any.
+    /// Whether noisy data are fitted by sweeps over their rows, with priors that are learned. Not in files from before
+    /// there were any.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub sweeps: bool,
+    /// Whether a search let the rank grow: only in files of versions that searched.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub grow: bool,
     /// Where predictions are clipped.
     pub range: Option<(f64, f64)>,
 }
@@ -66,23 +59,21 @@ impl Default for Recipe {
 }
 
 impl Recipe {
-    /// The paper's method: no biases, no penalty, fixed rank.
+    /// The paper's method: no biases, no penalty.
     pub fn plain() -> Self {
         Recipe {
             bias: BiasChoice::None,
             bias_time: None,
             penalty: PenaltyChoice::Fixed(0.0),
             penalty_kind: None,
-            grow: false,
-            refine: false,
-            refine_further: false,
             sweeps: false,
+            grow: false,
             range: None,
         }
     }
 
-    /// The default: where there are validation entries they decide everything, where not, it is
-    /// the paper's method. Clipped where the values look like ratings.
+    /// The default: where there are validation entries they decide between the paper's method and sweeps, where not,
+    /// it is the paper's method. Clipped where the values look like ratings.
     pub fn usual(manifest: &Manifest) -> Self {
         let range = rating_range(manifest);
         if manifest.validation.entries == 0 {
@@ -91,9 +82,6 @@ impl Recipe {
         Recipe {
             bias: BiasChoice::Auto,
             penalty: PenaltyChoice::Auto,
-            grow: true,
-            refine: true,
-            refine_further: true,
             sweeps: true,
             range,
             ..Recipe::plain()
@@ -102,30 +90,30 @@ impl Recipe {
 
     /// Whether it is the paper's method, with nothing to add and nothing to decide.
     pub fn is_plain(&self) -> bool {
-        self.bias == BiasChoice::None && self.penalty == PenaltyChoice::Fixed(0.0) && !self.grow
+        self.bias == BiasChoice::None && self.penalty == PenaltyChoice::Fixed(0.0) && !self.sweeps
     }
 
     /// Whether anything is left to validation.
     pub fn decides(&self) -> bool {
-        self.bias == BiasChoice::Auto || self.penalty == PenaltyChoice::Auto || self.grow
+        self.sweeps
     }
 
-    /// Whether rows are fitted to their own entries in the end; never by the paper's method.
-    pub fn refines(&self) -> bool {
-        self.refine && !self.is_plain()
+    /// Whether it asks for the search over ranks and penalties that earlier versions had, and this one has not.
+    pub fn is_search(&self) -> bool {
+        let auto = self.bias == BiasChoice::Auto || self.penalty == PenaltyChoice::Auto;
+        !self.sweeps && (auto || self.grow)
     }
 
     /// Says what cannot be, before anything is read.
-    pub fn check(&self, manifest: &Manifest) -> Result<()> {
-        if self.decides() && manifest.validation.entries == 0 {
-            let what = "`bias` auto, `penalty` auto, `grow` and `rank` auto decide on validation entries, and \
-                        there are none: convert with `split` or `validation`, or give `bias`, `penalty`, \
-                        `no_grow` and `rank`";
+    pub fn check(&self, manifest: &Manifest, rank_auto: bool) -> Result<()> {
+        if (self.sweeps || rank_auto) && manifest.validation.entries == 0 {
+            let what = "`rank` auto decides on validation entries, and there are none: convert with `split` or \
+                        `validation`, or give `rank`";
             return Err(Error::request(what));
         }
-        if self.refines() && manifest.validation.entries == 0 {
-            let what = "`refine` decides on validation entries, and there are none: convert with `split` or \
-                        `validation`";
+        if rank_auto && !self.sweeps {
+            let what = "`rank` auto is for sweeps, which learn biases and priors: give `rank`, or leave out what \
+                        asks for another method";
             return Err(Error::request(what));
         }
         if let Some((of, clock)) = self.bias_time {

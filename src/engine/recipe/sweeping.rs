@@ -1,4 +1,4 @@
-//! Noisy data in a few passes: sweeps over rows instead of a search.
+//! Noisy data in a few passes: sweeps over rows.
 
 use super::fitting::Fitting;
 use super::plan::{Move, Stage, Tried};
@@ -26,7 +26,7 @@ impl Trainer {
     ) -> Result<Self> {
         let warm = setup.warm_fit.take();
         let order = setup.ranks.len();
-        let (terms, _) = terms(setup, control);
+        let terms = terms(setup, control);
         let dims = terms.dims.clone();
         let fitting = Fitting::new(terms, objective, None);
         let team = fitting.objective.data.team();
@@ -74,7 +74,7 @@ impl Trainer {
         self.state.last.passes += passes;
         let stage = stage(vec![1; order], &[]);
         self.fitting.adopt(&stage, None);
-        self.extra.plan.enter(stage, Move::Sweeps, self.state.last.iteration);
+        self.extra.plan.enter(stage, Move::Sweeps);
         self.extra.accepted = None;
         self.extra.sweeping = Some(Box::new(Sweeping { fit, course, before: None }));
         Ok(())
@@ -145,30 +145,8 @@ impl Trainer {
         let stale = |best: &Best| {
             terms.options.patience > 0 && last.iteration - best.iteration >= terms.options.patience
         };
-        let done = course.done || self.state.best.as_ref().is_some_and(stale);
-        if done && !terms.rank_auto && fit.lacks_a_pair(validation)? {
-            return self.leave_sweeping();
-        }
-        self.extra.plan.done = done;
+        self.extra.plan.done = course.done || self.state.best.as_ref().is_some_and(stale);
         Ok(())
-    }
-
-    /// Goes on with the search: the ranks that were given have no room for what residuals ask for.
-    fn leave_sweeping(&mut self) -> Result<()> {
-        let control = self.fitting.terms.control.clone();
-        control.say(
-            "two more modes have to do with each other: searching for it within the ranks that are given",
-        );
-        self.extra.sweeping = None;
-        // What makes up for features goes with the sweeps.
-        self.extra.uncertainty = None;
-        self.fitting.slices = None;
-        if self.fitting.counts.is_none() {
-            self.fitting.count()?;
-        }
-        let (recipe, bound) = (&self.fitting.terms.recipe, &self.fitting.terms.bound);
-        let stage = self.extra.plan.begin(recipe, self.extra.bias, bound);
-        self.enter(stage, Move::Begin)
     }
 }
 

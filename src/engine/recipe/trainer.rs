@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::manifold::{Point, orthonormalize};
 use crate::model::{Biases, Clip, Ends, Matched, Uncertainty};
 use crate::objective::bias_fit::{self, Damping};
-use crate::objective::{Coordinates, RefinementMemory, Regularised};
+use crate::objective::{Coordinates, Regularised};
 use crate::shard::Dataset;
 use crate::solver::{Algorithm, LEAST_CHUNKS, Objective, Options, Solver, State, Stochastic, StoppedBy};
 
@@ -24,13 +24,11 @@ const REFIT_EVERY: usize = 4;
 pub struct Extra {
     /// The plan.
     pub plan: Plan,
-    /// Which biases auto has come to.
-    pub bias: BiasChoice,
     /// How much biases are damped.
     pub damping: Option<Damping>,
     /// The biases of the present iterate.
     pub biases: Option<Biases>,
-    /// The point and the biases that trials start from.
+    /// The fit that has stalled, while another way is tried.
     pub accepted: Option<(Point, Option<Biases>)>,
     /// The stage and the biases of the best model.
     pub best: Option<(Stage, Option<Biases>)>,
@@ -58,7 +56,6 @@ impl Extra {
     pub fn plain(ranks: &[usize]) -> Self {
         Extra {
             plan: Plan::new(ranks),
-            bias: BiasChoice::None,
             damping: None,
             biases: None,
             accepted: None,
@@ -109,7 +106,7 @@ impl Trainer {
     /// Starts: passes over the data for counts and biases where the recipe needs them, then the
     /// first point. `plain_start` gives that of the paper's method.
     pub fn begin(
-        setup: Setup<'_>,
+        mut setup: Setup<'_>,
         mut objective: Regularised,
         control: &Control,
         plain_start: impl FnOnce(&Regularised) -> Result<Point>,
@@ -117,21 +114,18 @@ impl Trainer {
         let (dataset, recipe, ranks) = (setup.dataset, setup.recipe, setup.ranks);
         let (seed, options, cold, spectral) = (setup.seed, setup.options, setup.cold, setup.spectral);
         let fresh = setup.warm.is_none() && setup.warm_fit.is_none();
-        let probe = setup.probe && fresh && recipe.decides() && recipe.bias == BiasChoice::Auto;
-        let plain_first = recipe.is_plain() || probe;
+        let plain_first = recipe.is_plain() || recipe.sweeps && setup.probe && fresh;
         if recipe.sweeps && !plain_first {
             return Self::begin_sweeping(setup, objective, control);
         }
-        let (terms, warm) = terms(setup, control);
+        let warm = setup.warm.take();
+        let terms = terms(setup, control);
         objective.clip = recipe.range.map(|range| Clip::new(range, None));
         let prepared = prepare(dataset, recipe, &mut objective, control)?;
         let mut extra = Extra::plain(ranks);
-        extra.bias = prepared.bias;
         extra.damping = prepared.damping;
         extra.biases = prepared.biases;
         extra.plan.biases_mse = prepared.biases_mse;
-        extra.plan.usual_lambda = prepared.usual_lambda;
-        extra.plan.main = prepared.main;
         let mut fitting = Fitting::new(terms, objective, prepared.counts);
         let mut state;
         if plain_first && spectral {
@@ -148,17 +142,15 @@ impl Trainer {
                 state.direction.fill(0.0);
             }
         } else {
-            let mut stage = extra.plan.begin(recipe, extra.bias, ranks);
-            if let Some(matched) = warm {
-                take_over(&fitting, &mut extra, &matched, &mut stage)?;
-            }
-            let accepted = extra.accepted.clone();
+            let mut stage = Stage::fixed(recipe, ranks);
+            let from =
+                warm.map(|matched| take_over(&fitting, &mut extra, &matched, &mut stage)).transpose()?;
             fitting.adopt(&stage, extra.biases.as_ref());
             let passes;
-            (state, passes) = fitting.start(&stage, accepted, extra.plan.main, 0)?;
+            (state, passes) = fitting.start(&stage, from, prepared.main)?;
             state.last.passes = prepared.passes + passes;
             state.first_gradient_norm = state.last.gradient_norm;
-            extra.plan.enter(stage, Move::Begin, 0);
+            extra.plan.enter(stage, Move::Begin);
         }
         let mut trainer = Trainer { state, extra, fitting };
         if plain_first && spectral {
@@ -179,7 +171,7 @@ impl Trainer {
         extra: Extra,
         control: &Control,
     ) -> Result<Self> {
-        let (terms, _) = terms(setup, control);
+        let terms = terms(setup, control);
         let mut fitting = Fitting::new(terms, objective, None);
         if extra.sweeping.is_some() {
             fitting.find_slices()?;
@@ -243,11 +235,11 @@ impl Trainer {
         }
         if !self.is_simple()
             && !self.is_elsewhere()
-            && self.extra.plan.stage_over(iteration, self.ended(), self.fitting.terms.options.patience)
+            && self.extra.plan.probe_over(iteration, self.ended(), self.fitting.terms.options.patience)
         {
-            match self.extra.plan.change == Move::Plain && self.may_miss() {
+            match self.may_miss() {
                 true => self.go_elsewhere()?,
-                false => self.next_stage()?,
+                false => self.end_probe()?,
             }
             self.check()?;
             return Ok(false);
@@ -257,9 +249,8 @@ impl Trainer {
             self.check()?;
             return Ok(ended);
         }
-        let stage_iteration = iteration - self.extra.plan.began;
         let refits = self.extra.plan.stage.bias == BiasChoice::Modes;
-        if refits && stage_iteration > 0 && stage_iteration.is_multiple_of(REFIT_EVERY) {
+        if refits && iteration > 0 && iteration.is_multiple_of(REFIT_EVERY) {
             self.refit()?;
         }
         let went = self.fitting.solver.iterate(&mut self.state, &mut self.fitting.objective)?.is_some();
@@ -271,6 +262,23 @@ impl Trainer {
         }
         self.check()?;
         Ok(went)
+    }
+
+    /// The plain method stays, or sweeps follow.
+    fn end_probe(&mut self) -> Result<()> {
+        let said = self.extra.plan.end_probe(self.state.last.iteration).to_string();
+        self.fitting.terms.control.say(said);
+        if self.extra.plan.done { Ok(()) } else { self.enter_sweeping() }
+    }
+
+    /// Keeps what belongs to the best model, where the newest iterate is that.
+    fn note_best(&mut self) {
+        let newest = self.state.last.iteration;
+        if self.state.best.as_ref().is_some_and(|best| best.iteration == newest) {
+            let stage = &self.extra.plan.stage;
+            let biases = if stage.bias == BiasChoice::None { None } else { self.extra.biases.clone() };
+            self.extra.best = Some((stage.clone(), biases));
+        }
     }
 
     /// An error where the state is made of numbers that are none. All processes see the same ones.
@@ -383,28 +391,26 @@ pub(super) fn enough(objective: &Regularised) -> bool {
     objective.chunks() >= LEAST_CHUNKS
 }
 
-/// What stays the same during the run, and the model to start from.
-pub(super) fn terms(setup: Setup<'_>, control: &Control) -> (Terms, Option<Matched>) {
+/// What stays the same during the run.
+pub(super) fn terms(setup: Setup<'_>, control: &Control) -> Terms {
     let manifest = setup.dataset.manifest();
-    let terms = Terms {
+    Terms {
         options: setup.options,
         recipe: setup.recipe.clone(),
         dims: manifest.dims().iter().map(|&dim| dim as usize).collect(),
         bound: setup.ranks.to_vec(),
         seed: setup.seed,
         variance: manifest.variance(),
-        refinement_memory: RefinementMemory::of(manifest, setup.ranks),
         control: control.clone(),
         rank_auto: !setup.probe,
         manifest: manifest.clone(),
         make_solver: setup.make_solver,
-    };
-    (terms, setup.warm)
+    }
 }
 
-/// Makes a model what the first stage starts from: its factors in these coordinates, and its
-/// biases where both have some.
-fn take_over(fitting: &Fitting, extra: &mut Extra, matched: &Matched, stage: &mut Stage) -> Result<()> {
+/// What a model gives to the first stage: its ranks and biases, and the point that it starts from, which is its factors in
+/// these coordinates.
+fn take_over(fitting: &Fitting, extra: &mut Extra, matched: &Matched, stage: &mut Stage) -> Result<Point> {
     let model = &matched.model;
     stage.ranks = model.point.ranks().to_vec();
     stage.held = (0..stage.ranks.len()).map(|mode| model.is_held(mode)).collect();
@@ -419,6 +425,5 @@ fn take_over(fitting: &Fitting, extra: &mut Extra, matched: &Matched, stage: &mu
         }
     }
     extra.biases = extra.biases.take().map(|own| matched.biases(own));
-    extra.accepted = Some((point, extra.biases.clone()));
-    Ok(())
+    Ok(point)
 }

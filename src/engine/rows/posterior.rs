@@ -1,5 +1,4 @@
-//! A row with a normal prior: its mean and its covariance, given what its entries add up to. Used wherever
-//! a row is fitted to its own entries: in training ([`rows_fit`](crate::objective::rows_fit)) and for new ids
+//! A row with a normal prior: its mean and its covariance, given what its entries add up to. For new ids
 //! ([`fold_rows`](crate::answer::fold_rows)).
 
 use super::Square;

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, IoContext, Result};
 use crate::kernel::Precision;
-use crate::recipe::{AUTO_RANK, PenaltyChoice, Recipe};
+use crate::recipe::{AUTO_RANK, BiasChoice, Recipe};
 use crate::shard::{Dataset, Manifest, Split};
 use crate::solver::{Algorithm, Beta, Options, StepRule};
 use crate::storage::{Disk, RunLayout, check_folders, no_run, read_regular, write_atomic};
@@ -67,8 +67,7 @@ pub struct Config {
     /// In what gradients are summed up. Runs of before there was a choice did so in double precision.
     #[serde(default = "double")]
     pub precision: Precision,
-    /// Biases, penalty, growth of the rank; the paper's method in files from before there was a
-    /// choice.
+    /// Biases and penalty, or sweeps; the paper's method in files from before there was a choice.
     #[serde(default)]
     pub recipe: Recipe,
     /// Whether `rank` is only a bound that was found from counts.
@@ -158,6 +157,14 @@ impl Config {
         self.solver.step = StepRule::Linearised;
     }
 
+    /// Sets the mean of the train values for a model, where they do not vary: nothing is there for sweeps.
+    pub(super) fn use_mean(&mut self) {
+        self.recipe = Recipe { bias: BiasChoice::Mean, range: self.recipe.range, ..Recipe::plain() };
+        if std::mem::take(&mut self.rank_auto) {
+            self.rank.fill(1);
+        }
+    }
+
     /// What gives a checkpoint's numbers their meaning: everything here but the place of the
     /// dataset and the limits, which may change between one start and the next.
     pub fn meaning(&self) -> Value {
@@ -212,7 +219,7 @@ impl Config {
     /// What of the method does not go together.
     pub fn check_method(&self) -> Result<()> {
         if self.solver.algorithm == Algorithm::Stochastic && !self.recipe.is_plain() {
-            let what = "`algorithm` sgd is for the plain method: add `bias` none `penalty` 0 `no_grow`";
+            let what = "`algorithm` sgd is for the plain method: give `bias` none and `penalty` 0";
             return Err(Error::request(what));
         }
         if self.solver.step == StepRule::Exact && self.solver.algorithm == Algorithm::Auto {
@@ -220,9 +227,9 @@ impl Config {
                 "`algorithm` auto takes steps of its own: leave out `step` exact, or give `algorithm` cg";
             return Err(Error::request(what));
         }
-        if self.solver.step == StepRule::Exact && self.recipe.penalty != PenaltyChoice::Fixed(0.0) {
-            let what = "`step` exact follows a polynomial, which a penalty is not: give `penalty` 0 `no_grow` \
-                        `bias` none, or the linearised step";
+        if self.solver.step == StepRule::Exact && !self.recipe.is_plain() {
+            let what = "`step` exact follows a polynomial, which a penalty is not: give `bias` none and `penalty` 0, or \
+                        leave out `step`";
             return Err(Error::request(what));
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! The end of a run: rows fitted to their own entries where that helps, and the errors of the model.
+//! The end of a run: the errors of the model.
 
 use super::end::End;
 use super::kind::{DataKind, Found};
@@ -71,23 +71,9 @@ impl Session<'_> {
         saver: &Saver<'_>,
     ) -> Result<Outcome> {
         let (best_iteration, mut train_mse, so_far) = self.kept(&trainer);
-        let ending = || self.any(self.control.ending());
-        let mut model = None;
-        if self.config.recipe.refines() && stopped_by != StoppedBy::Interrupted {
-            model = uncut(trainer.refine(train_mse, ending))?.flatten().map(|refined| {
-                train_mse = refined.train_mse;
-                (refined.fitted, refined.validation_mse)
-            });
-            match &model {
-                Some((fitted, mse)) => saver.write_model(fitted, (best_iteration, train_mse, Some(*mse)))?,
-                // Whoever goes on begins with the first sweep again.
-                None if ending() => stopped_by = StoppedBy::Interrupted,
-                None => {}
-            }
-        }
         // The model is looked at once more, which needs as much.
         trainer.release();
-        let model = model.map_or_else(|| trainer.model(), |(fitted, _)| fitted);
+        let model = trainer.model();
         // Whoever cannot wait does not wait for that either.
         let errors = match self.any(self.control.stopping()) {
             true => None,

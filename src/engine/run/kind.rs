@@ -72,9 +72,9 @@ impl fmt::Display for DataKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             DataKind::LowRank => f.write_str("low-rank as they are: fitted without biases or penalty"),
-            DataKind::Noisy { regularised: true } => f.write_str(
-                "noisy: fitted with biases, and with priors or a penalty that validation has chosen",
-            ),
+            DataKind::Noisy { regularised: true } => {
+                f.write_str("noisy: fitted with biases, and with priors that were learned or a penalty")
+            }
             DataKind::Noisy { regularised: false } => {
                 f.write_str("noisy: fitted as they are, without biases or penalty")
             }

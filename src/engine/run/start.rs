@@ -49,27 +49,23 @@ pub(super) fn setup<'a>(config: &'a Config, dataset: &'a Dataset) -> Setup<'a> {
     }
 }
 
-/// What a configuration needs beside the plain method's memory.
-fn with_more(config: &Config, dataset: &Dataset, needs: Needs) -> Needs {
-    let (manifest, threads) = (dataset.manifest(), rayon::current_num_threads());
+/// What a configuration needs beside the plain method's memory, with so many threads.
+pub fn with_more(config: &Config, dataset: &Dataset, needs: Needs, threads: usize) -> Needs {
+    let manifest = dataset.manifest();
     if config.sweeps_alone() {
         return needs.with_sweeps(config.sweep_bytes(manifest, threads));
     }
-    // Components may be looked for in what a fit leaves over, before biases, sweeps or a search have their turn.
-    let grows = config.solver.algorithm == Algorithm::Auto || config.init == Init::Spectral;
-    let plain = if has_chunks(config) && config.recipe.is_plain() { needs.with_chunks() } else { needs };
-    let first = if grows { plain.with_growth(manifest, &config.rank, threads) } else { plain };
-    if config.recipe.is_plain() {
-        return first;
+    if !config.recipe.is_plain() && !config.recipe.sweeps {
+        return needs.with_biases(dataset).with_recipe();
     }
-    let later =
-        if config.recipe.sweeps { needs.with_sweeps(config.sweep_bytes(manifest, threads)) } else { needs };
-    // With a rank that is given, a search may follow sweeps. What a recipe needs later, steps from chunks and of one
-    // pass may have before.
-    let later = later.with_recipe(dataset);
-    let refines = config.recipe.sweeps || config.recipe.refines();
-    let later = if refines { later.with_refinement(manifest, &config.rank) } else { later };
-    later.after(&first)
+    let grows = config.solver.algorithm == Algorithm::Auto || config.init == Init::Spectral;
+    let plain = if has_chunks(config) { needs.with_chunks() } else { needs };
+    // Components may be looked for in what a fit leaves over.
+    let plain = if grows { plain.with_growth(manifest, &config.rank, threads) } else { plain };
+    if config.recipe.is_plain() {
+        return plain;
+    }
+    needs.with_sweeps(config.sweep_bytes(manifest, threads)).after(&plain.with_biases(dataset))
 }
 
 /// Whether steps are made from chunks of the data.
@@ -171,12 +167,12 @@ pub(super) fn open(
     let manifest = dataset.manifest();
     let checked = match manifest.train.entries {
         0 => Err(Error::input(dataset.directory(), "the dataset has no train entries")),
-        _ => (config.recipe.check(manifest))
+        _ => (config.recipe.check(manifest, config.rank_auto))
             .and_then(|()| check_sizes(dataset))
             .and_then(|()| check_processes(config, limits.team)),
     };
     limits.team.agree(checked)?;
-    let more = |needs: Needs| with_more(config, dataset, needs);
+    let more = |needs: Needs| with_more(config, dataset, needs, rayon::current_num_threads());
     let share = Share { lanes: config.lanes, team: limits.team };
     let (ones, precision) = (vec![1; config.rank.len()], config.precision);
     let rank = if config.sweeps_alone() { &ones } else { &config.rank };
@@ -255,7 +251,7 @@ fn say_matched(matched: &Matched, dataset: &Dataset, control: &Control) {
     }
 }
 
-/// The model that a run with a recipe starts from, where one was given.
+/// The model that a run with biases or a penalty starts from, where one was given.
 pub(super) fn warm(
     config: &Config,
     dataset: &Dataset,
@@ -263,7 +259,7 @@ pub(super) fn warm(
     control: &Control,
 ) -> Result<Option<Matched>> {
     let Init::Run(run) = &config.init else { return Ok(None) };
-    if config.recipe.is_plain() {
+    if config.recipe.is_plain() || config.recipe.sweeps {
         return Ok(None);
     }
     let matched = team.agree(Model::read(run).and_then(|model| model.onto(dataset)))?;
@@ -277,7 +273,7 @@ pub(super) fn warm(
 }
 
 /// The sweeps that a run starts from, where another run was given that was fitted by sweeps, and where the rows of every
-/// mode come from. None where that was no such run, or levels are others: then its model is where a search begins.
+/// mode come from. None where that was no such run, or levels are others.
 pub(super) fn warm_fit(
     config: &Config,
     dataset: &Dataset,
@@ -289,6 +285,9 @@ pub(super) fn warm_fit(
     }
     let model = team.agree(Model::read(run))?;
     let before = Config::read_for(run, team)?;
+    if !before.recipe.sweeps {
+        return Ok(None);
+    }
     let checkpoints = Checkpoints::new(RunLayout::of(run).checkpoints(), before.meaning());
     let loaded = if before.added.is_empty() { checkpoints.newest_for(team)? } else { None };
     let sweeping = loaded.and_then(|loaded| loaded.extra).and_then(|extra| extra.sweeping);
@@ -301,6 +300,31 @@ pub(super) fn warm_fit(
         return team.agree(Err(Error::input(run, what)));
     }
     Ok(Some((fit, origins)))
+}
+
+/// Sets what sweeps begin with where another run was given: its sweeps, where they can be gone on with; its model, where the
+/// plain method has its turn first and that is one of the plain method's; and otherwise nothing.
+pub(super) fn settle_start(
+    config: &mut Config,
+    dataset: &Dataset,
+    team: Team,
+    control: &Control,
+) -> Result<()> {
+    let Init::Run(run) = &config.init else { return Ok(()) };
+    if !config.recipe.sweeps || warm_fit(config, dataset, team)?.is_some() {
+        return Ok(());
+    }
+    let model = team.agree(Model::read(run))?;
+    if model.biases.is_some() {
+        control.say(format!(
+            "{} has no sweeps that could be gone on with: these begin from nothing",
+            run.display()
+        ));
+        config.init = Init::Scaled;
+    } else if config.rank_auto {
+        (config.rank, config.rank_auto) = (model.point.ranks().to_vec(), false);
+    }
+    Ok(())
 }
 
 /// The first point.

@@ -1,20 +1,20 @@
 //! Runs the solver on a dataset: log, checkpoints, model, and an end at any time.
 
-use super::config::{Config, Init, check_rank};
+use super::config::{Config, check_rank};
 use super::directory::RunDirectory;
 use super::end::End;
 use super::kind::DataKind;
 use super::limits::Limits;
 use super::log::{Log, LogLine, Observer};
 use super::save::{Background, Durable, Mark, Saver, Snapshot};
-use super::start::{open, setup, start_point, warm, warm_fit};
+use super::start::{open, settle_start, setup, start_point, warm, warm_fit};
 use crate::budget::{Budget, Reservation};
 use crate::checkpoint::{Checkpoints, Progress};
 use crate::control::{Control, Unit};
 use crate::error::{Error, Result};
 use crate::model::Model;
 use crate::objective::{LITTLE, Regularised, Scored, over_biases, r2};
-use crate::recipe::{Extra, Trainer, Tried};
+use crate::recipe::{Extra, Move, Trainer, Tried};
 use crate::shard::{Dataset, Split};
 use crate::solver::{Iteration, StoppedBy};
 use crate::storage::make_dir;
@@ -113,11 +113,10 @@ pub fn complete(
 ) -> Result<Outcome> {
     let mut config = config.clone();
     let values = &dataset.manifest().values;
-    config.recipe.sweeps &= config.recipe.decides() && values.min < values.max;
-    // Sweeps begin from the data, or from other sweeps; any other model is where a search begins.
-    if config.recipe.sweeps && matches!(config.init, Init::Run(_)) {
-        config.recipe.sweeps = warm_fit(&config, dataset, limits.team)?.is_some();
+    if config.recipe.sweeps && values.min == values.max {
+        config.use_mean();
     }
+    settle_start(&mut config, dataset, limits.team, control)?;
     config.rank = limits.team.agree(check_rank(&config.rank, dataset.manifest()))?;
     limits.team.agree(config.check_method().and_then(|()| config.check_lanes(limits.team)))?;
     limits.team.check_processors()?;
@@ -137,6 +136,14 @@ pub fn resume(
     let mut config = Config::read_for(run.path(), team)?;
     team.agree(config.check_lanes(team))?;
     team.check_processors()?;
+    let searching = || {
+        let what = "this run is a search over ranks and penalties, which this version has not and cannot go on with: its \
+                    model can be used as it is, and `tenfill complete` begins a new run";
+        team.agree(Err(Error::input(run.path(), what)))
+    };
+    if config.recipe.is_search() {
+        return searching();
+    }
     if !config.added.is_empty() {
         let what =
             "rows were folded into this run, so it cannot go on: complete the data with the new entries";
@@ -148,6 +155,9 @@ pub fn resume(
         control.say("there is no checkpoint yet: starting from the beginning");
         return in_pool(limits, || begin(run, &dataset, &config, limits, control, observe));
     };
+    if loaded.extra.as_ref().is_some_and(|extra| matches!(extra.plan.change, Move::Search(_))) {
+        return searching();
+    }
     let iteration = loaded.state.last.iteration;
     for damaged in &loaded.damaged {
         control.say(format!("{damaged}, going on from {iteration}"));

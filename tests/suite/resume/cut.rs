@@ -100,13 +100,7 @@ fn sweeps_are_cut_short_at_any_moment() {
 }
 
 #[test]
-fn a_search_and_its_refinement_are_cut_short_at_any_moment() {
-    let data = "synth -o data --kind ratings --dims 200,100,20 --entries 12000 --validation 0.1";
-    at_any_moment(data, "--rank 3 --grow --max-iterations 150");
-}
-
-#[test]
 fn without_room_for_a_copy_an_iteration_comes_to_its_end() {
     let data = "synth -o data --dims 20000,15000,10000 --rank 6 --entries 60000 --validation 0.1";
-    at_any_moment(data, "--rank 6 --bias none --penalty 0 --no-grow --max-iterations 12 --memory 40M");
+    at_any_moment(data, "--rank 6 --bias none --penalty 0 --max-iterations 12 --memory 40M");
 }

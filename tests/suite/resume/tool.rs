@@ -77,7 +77,6 @@ pub fn complete<'a>(dataset: &'a str, out: &'a str, iterations: &'a str) -> Vec<
         "none",
         "--penalty",
         "0",
-        "--no-grow",
         "-v",
     ]
 }

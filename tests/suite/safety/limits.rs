@@ -53,8 +53,7 @@ fn signal(child: &Child, name: &str) {
 
 /// Starts a run on `d` that would take very long, and waits until it is under way.
 fn begin(directory: &Path) -> Child {
-    let options =
-        "--algorithm sd --metric euclidean --bias none --penalty 0 --no-grow --tolerance 0 --patience 0";
+    let options = "--algorithm sd --metric euclidean --bias none --penalty 0 --tolerance 0 --patience 0";
     let arguments = format!("complete d -o run --rank 2 --max-iterations 100000000 {options}");
     let mut child = start(directory, &arguments);
     wait_for_lines(directory, &mut child);
@@ -144,7 +143,7 @@ fn hangup_stays_ignored_under_nohup() {
     let program = env!("CARGO_BIN_EXE_tenfill");
     let line = format!(
         "trap '' HUP; exec {program} complete d -o run --rank 2 --max-iterations 100000000 --algorithm sd \
-         --metric euclidean --bias none --penalty 0 --no-grow --tolerance 0 --patience 0"
+         --metric euclidean --bias none --penalty 0 --tolerance 0 --patience 0"
     );
     let mut command = Command::new("sh");
     command.args(["-c", &line]).current_dir(place.path());

@@ -7,7 +7,8 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;
 
-const COMPLETE: &str = "complete d -o run --rank 2 --max-iterations 4 --bias none --penalty 0 --no-grow --tolerance 0 --patience 0";
+const COMPLETE: &str =
+    "complete d -o run --rank 2 --max-iterations 4 --bias none --penalty 0 --tolerance 0 --patience 0";
 
 fn prepared() -> tempfile::TempDir {
     let place = folder();

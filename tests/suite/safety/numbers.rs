@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::Output;
 
 /// The options of the plain method.
-const PLAIN: &str = "--bias none --penalty 0 --no-grow --no-clip";
+const PLAIN: &str = "--bias none --penalty 0 --no-clip";
 
 /// A row: ids, value, weight.
 type Row = ([u32; 3], f64, f64);

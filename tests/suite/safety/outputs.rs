@@ -39,7 +39,7 @@ pub fn table(seed: u64) -> String {
 }
 
 /// One complete of a few iterations.
-pub const COMPLETE: &str = "--rank 2 --max-iterations 4 --bias none --penalty 0 --no-grow --threads 1";
+pub const COMPLETE: &str = "--rank 2 --max-iterations 4 --bias none --penalty 0 --threads 1";
 
 /// Tables, a dataset, a run, an export and parts.
 pub fn prepare(path: &Path) {
@@ -217,7 +217,7 @@ fn the_old_run_stays_until_the_new_one_has_a_checkpoint() {
     prepare(path);
     let before = tree(&path.join("run"));
     let endless = "complete d -o run --force --rank 2 --tolerance 0 --gradient-tolerance 0 --patience 0 \
-                   --max-iterations 100000000 --bias none --penalty 0 --no-grow --threads 1 \
+                   --max-iterations 100000000 --bias none --penalty 0 --threads 1 \
                    --algorithm sd --metric euclidean --checkpoint-every 0";
     for signal in ["KILL", "INT"] {
         // The killed one has left its folder, which the next one cleans up first.
@@ -292,7 +292,7 @@ fn a_run_at_work_is_not_replaced() {
     let mut child = spawn(
         path,
         "complete d -o busy --rank 2 --tolerance 0 --gradient-tolerance 0 --patience 0 --bias none --penalty 0 \
-         --no-grow --max-iterations 100000000 --threads 1 --algorithm sd --metric euclidean",
+         --max-iterations 100000000 --threads 1 --algorithm sd --metric euclidean",
     );
     wait("the log", || path.join("busy/log.jsonl").is_file());
     for command in

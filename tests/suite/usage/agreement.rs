@@ -10,18 +10,18 @@ use tenfill_engine::model::Ends;
 use tenfill_engine::storage::RealDisk;
 
 /// Its model is changed: values at the ends say only so much.
-const ENDS: &str = "--bias modes --clip --no-refine";
+const ENDS: &str = "--bias modes --penalty 0.01 --clip --patience 9";
 
 const CASES: [(usize, &str); 9] = [
     (2, "--bias none --penalty 0"),
     (2, "--bias modes --penalty 0"),
     (3, "--bias none --penalty 0"),
     (3, "--bias mean --penalty 0.01"),
-    (3, "--bias modes --clip"),
+    (3, "--bias modes --penalty 0.01 --clip"),
     (3, ENDS),
     (3, "--bias modes --bias-time user:week --penalty 0.01"),
     (4, "--bias none --penalty 0"),
-    (4, "--bias modes"),
+    (4, "--bias modes --penalty 0.01"),
 ];
 
 fn close(a: f64, b: f64, what: &str) {

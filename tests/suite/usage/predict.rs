@@ -10,7 +10,7 @@ use std::sync::Arc;
 fn columns_in_any_order_are_passed_through() {
     let folder = crate::common::folder();
     let folder = folder.path();
-    sample::complete(folder, 3, "--bias modes");
+    sample::complete(folder, 3, "--bias modes --penalty 0.01");
     let text = "note,week,\"film\",user,more\n\
                 \"a, b\",2004-01-02,\"film \"\"3\"\", part 0\",4,é\n\
                 ,2004-02-09,\"film \"\"5\"\", part 2\", 7 ,x\n";
@@ -52,7 +52,7 @@ fn columns_in_any_order_are_passed_through() {
 fn parquet_keeps_its_types_and_moments_are_times() {
     let folder = crate::common::folder();
     let folder = folder.path();
-    sample::complete(folder, 3, "--bias modes");
+    sample::complete(folder, 3, "--bias modes --penalty 0.01");
     let seconds = [1_073_001_600i64, 1_076_284_800]; // 2004-01-02 and 2004-02-09
     let columns: Vec<(&str, ArrayRef)> = vec![
         ("week", Arc::new(TimestampMillisecondArray::from_iter_values(seconds.map(|s| s * 1000)))),
@@ -84,7 +84,7 @@ fn parquet_keeps_its_types_and_moments_are_times() {
 fn strangers_get_the_fallback_and_are_named_when_strict() {
     let folder = crate::common::folder();
     let folder = folder.path();
-    sample::complete(folder, 3, "--bias modes --no-clip");
+    sample::complete(folder, 3, "--bias modes --penalty 0.01 --no-clip");
     let text = "user,film,week\n4,\"film \"\"3\"\", part 0\",2004-01-02\n\
                 999,\"film \"\"3\"\", part 0\",2004-01-02\n999,nothing,2004-01-02\n,,\n\
                 4,\"film \"\"3\"\", part 0\",2031-01-01\n";
@@ -165,7 +165,7 @@ fn what_is_wrong_is_said_in_one_sentence() {
 fn nobody_reading_is_no_error_and_threads_do_not_matter() {
     let folder = crate::common::folder();
     let folder = folder.path();
-    sample::complete(folder, 3, "--bias modes");
+    sample::complete(folder, 3, "--bias modes --penalty 0.01");
     let body: String = sample::csv(3, 1200, 3).lines().skip(1).map(|line| format!("{line}\n")).collect();
     std::fs::write(folder.join("many.csv"), "user,film,week,stars\n".to_string() + &body.repeat(20)).unwrap();
     let mut child = crate::common::tenfill(folder)

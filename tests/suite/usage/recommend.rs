@@ -36,9 +36,11 @@ fn sorted(model: &Model, user: u32, without: &HashSet<(u32, u32)>) -> Vec<(f64, 
 
 #[test]
 fn the_best_are_those_of_plain_sorting() {
-    for extra in
-        ["--bias none --no-clip", "--bias modes --no-clip", "--bias modes --bias-time user:week --no-clip"]
-    {
+    for extra in [
+        "--bias none --penalty 0 --no-clip",
+        "--bias modes --penalty 0.01 --no-clip",
+        "--bias modes --penalty 0.01 --bias-time user:week --no-clip",
+    ] {
         let folder = crate::common::folder();
         let folder = folder.path();
         sample::complete(folder, 3, extra);
@@ -90,7 +92,7 @@ fn the_best_are_those_of_plain_sorting() {
 fn averages_and_given_times_are_what_they_say() {
     let folder = crate::common::folder();
     let folder = folder.path();
-    sample::complete(folder, 3, "--bias modes --bias-time user:week --no-clip");
+    sample::complete(folder, 3, "--bias modes --penalty 0.01 --bias-time user:week --no-clip");
     let model = Model::read(&folder.join("run")).unwrap();
     let places = Places::new(&model, &[true, true, true]);
     let known = |mode: usize| -> Vec<u32> {
@@ -157,7 +159,20 @@ fn equal_values_come_in_the_order_of_ids() {
     std::fs::write(folder.join("flat.csv"), format!("user,film,stars\n{text}")).unwrap();
     crate::common::run(
         folder,
-        ["complete", "flat.csv", "-o", "run", "--rank", "1", "--bias", "mean", "--max-iterations", "3"],
+        [
+            "complete",
+            "flat.csv",
+            "-o",
+            "run",
+            "--rank",
+            "1",
+            "--bias",
+            "mean",
+            "--penalty",
+            "0",
+            "--max-iterations",
+            "3",
+        ],
     );
     let told =
         rows(&output(folder, &["recommend", "run", "--all", "--rank-mode", "film", "--top", "4", "-v"]));
@@ -174,7 +189,7 @@ fn equal_values_come_in_the_order_of_ids() {
 fn precision_recall_and_ndcg_are_those_of_plain_lists() {
     let folder = crate::common::folder();
     let folder = folder.path();
-    sample::complete(folder, 3, "--bias modes --no-clip");
+    sample::complete(folder, 3, "--bias modes --penalty 0.01 --no-clip");
     let model = Model::read(&folder.join("run")).unwrap();
     let (k, least) = (4, 3.2);
     let seen = observed(folder, &[Split::Train, Split::Validation]);
@@ -211,7 +226,7 @@ fn precision_recall_and_ndcg_are_those_of_plain_lists() {
 fn what_cannot_be_recommended_is_said_in_one_sentence() {
     let folder = crate::common::folder();
     let folder = folder.path();
-    sample::complete(folder, 3, "--bias none");
+    sample::complete(folder, 3, "--bias none --penalty 0");
     let top = (DIMS[1] + 1).to_string();
     for (arguments, what) in [
         (
@@ -253,7 +268,7 @@ fn what_cannot_be_recommended_is_said_in_one_sentence() {
 fn an_average_may_be_said_aloud_of_bins_too() {
     let folder = crate::common::folder();
     let folder = folder.path();
-    sample::complete(folder, 3, "--bias modes");
+    sample::complete(folder, 3, "--bias modes --penalty 0.01");
     let silent = ["recommend", "run", "--given", "user=7", "--rank-mode", "film"];
     let aloud = [&silent[..], &["--given", "week=average"]].concat();
     assert_eq!(output(folder, &silent), output(folder, &aloud));

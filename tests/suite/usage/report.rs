@@ -25,11 +25,11 @@ fn check(page: &str) -> usize {
 fn a_run_and_a_comparison_have_their_plots() {
     let folder = crate::common::folder();
     let folder = folder.path();
-    for extra in ["--bias modes", "--bias none --penalty 0"] {
+    for extra in ["--bias modes --penalty 0.01", "--bias none --penalty 0"] {
         sample::complete(folder, 3, extra);
         std::fs::rename(folder.join("run"), folder.join(format!("run{}", extra.len()))).unwrap();
     }
-    let found = crate::common::run(folder, ["report", "run12", "-o", "pages/one.html"]);
+    let found = crate::common::run(folder, ["report", "run27", "-o", "pages/one.html"]);
     let page = std::fs::read_to_string(folder.join("pages/one.html")).unwrap();
     assert_eq!(check(&page) as u64, found["plots"].as_u64().unwrap());
     for what in [
@@ -45,13 +45,13 @@ fn a_run_and_a_comparison_have_their_plots() {
     ] {
         assert!(page.contains(what), "{what}");
     }
-    crate::common::run(folder, ["report", "run12", "run23", "-o", "two.html"]);
+    crate::common::run(folder, ["report", "run27", "run23", "-o", "two.html"]);
     let page = std::fs::read_to_string(folder.join("two.html")).unwrap();
     assert!(check(&page) >= 5);
-    assert!(page.contains("<th scope=\"row\">run12</th>") && page.contains("<th scope=\"row\">run23</th>"));
-    let said = failure(folder, &["report", "run12", "-o", "two.html"]);
+    assert!(page.contains("<th scope=\"row\">run27</th>") && page.contains("<th scope=\"row\">run23</th>"));
+    let said = failure(folder, &["report", "run27", "-o", "two.html"]);
     assert!(said.contains("two.html exists already: --force replaces it"), "{said}");
-    let said = failure(folder, &["report", "run12", "nowhere", "-o", "three.html"]);
+    let said = failure(folder, &["report", "run27", "nowhere", "-o", "three.html"]);
     assert!(said.contains("there is no such run") && !folder.join("three.html").exists(), "{said}");
 }
 

@@ -72,7 +72,7 @@ pub fn complete(folder: &Path, order: usize, extra: &str) {
     let bin = if order > 2 { "--bin week=7d" } else { "" };
     let rank = vec!["2"; order].join(",");
     let line = format!(
-        "complete data.csv -o run --force --modes {modes} --value stars {bin} --rank {rank} --max-iterations 25 --no-grow {extra}"
+        "complete data.csv -o run --force --modes {modes} --value stars {bin} --rank {rank} --max-iterations 25 {extra}"
     );
     crate::common::run(folder, line.split_whitespace());
 }

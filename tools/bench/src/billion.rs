@@ -65,7 +65,7 @@ fn measure_one(arguments: &Arguments, millions: u64) -> Result<(), String> {
     line(millions, "`convert`", &used, entries, bytes(&data)?);
 
     let mut complete = tenfill(&["complete", "--rank", "5", "--tolerance", "0", "--bias", "none"]);
-    complete.args(["--penalty", "0", "--no-grow", "--algorithm", "cg"]);
+    complete.args(["--penalty", "0", "--algorithm", "cg"]);
     complete.args(["--max-iterations", &ITERATIONS.to_string()]);
     let (used, _) = measure::run(complete.arg("-o").arg(&run).arg(&data))?;
     line(millions, "`complete`, three iterations", &used, entries, bytes(&run)?);

@@ -223,7 +223,7 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
                 let Some(tenfill) = tenfill else { continue };
                 let mut command = Command::new(tenfill);
                 command.args(["complete", "--quiet", "--json", "--force", "--rank", class.rank]);
-                command.args(["--bias", "none", "--penalty", "0", "--no-grow", "--no-clip"]);
+                command.args(["--bias", "none", "--penalty", "0", "--no-clip"]);
                 command.args(["--max-iterations", &arguments.iterations.to_string()]);
                 command.args(["--seed", &seed.to_string()]).args(options);
                 tally.add(&last_line(command.arg("-o").arg(place.dir.join("class-run")).arg(&data))?, limit);

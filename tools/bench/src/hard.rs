@@ -28,7 +28,7 @@ pub struct Arguments {
     conditions: Vec<u32>,
 }
 
-const PLAIN: [&str; 6] = ["--bias", "none", "--penalty", "0", "--no-grow", "--no-clip"];
+const PLAIN: [&str; 5] = ["--bias", "none", "--penalty", "0", "--no-clip"];
 /// The share of the values' mean square that is left when a way has solved the case, and where it may stop.
 const SOLVED: f64 = 1e-8;
 const ENOUGH: f64 = 1e-10;
@@ -98,10 +98,6 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
             let number = |field: &str| done[field].as_f64().unwrap_or(f64::NAN);
             tell(way, number("passes"), number("cpu_seconds"), &done);
         }
-        let grown = ["--bias", "none", "--penalty", "auto", "--grow", "--no-clip"];
-        let done = complete(place, &data, "hard-run", &[&grown[..], &limit].concat())?;
-        let number = |field: &str| done[field].as_f64().unwrap_or(f64::NAN);
-        tell("growing rank, penalty by validation", number("passes"), number("cpu_seconds"), &done);
         continued(place, &data, &limit, tell)?;
         std::fs::remove_dir_all(&data).map_err(|error| error.to_string())?;
     }
@@ -121,7 +117,7 @@ fn continued(
     for (number, share) in LADDER.iter().chain(&["0"]).enumerate() {
         let lambda = (share.parse::<f64>().unwrap_or(0.0) * spread).to_string();
         let run = format!("hard-run-{number}");
-        let mut options = vec!["--bias", "none", "--no-grow", "--no-clip", "--penalty", &lambda];
+        let mut options = vec!["--bias", "none", "--no-clip", "--penalty", &lambda];
         if !before.is_empty() {
             options.extend(["--init", before.as_str()]);
         }

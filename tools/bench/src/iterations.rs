@@ -37,17 +37,7 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
             last_line(inspect.args(["inspect", "--quiet", "--json", "--rank", rank]).arg(data.directory()))?;
         let mut complete = Command::new(&place.tenfill);
         complete.args(["complete", "--quiet", "--json", "--force", "--max-iterations", "12", "--rank", rank]);
-        complete.args([
-            "--tolerance",
-            "0",
-            "--memory",
-            "4G",
-            "--bias",
-            "none",
-            "--penalty",
-            "0",
-            "--no-grow",
-        ]);
+        complete.args(["--tolerance", "0", "--memory", "4G", "--bias", "none", "--penalty", "0"]);
         let done = last_line(complete.arg("-o").arg(&run).arg(data.directory()))?;
         let log = std::fs::read_to_string(run.join("log.jsonl")).map_err(|error| error.to_string())?;
         let lines: Vec<Value> =

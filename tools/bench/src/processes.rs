@@ -109,7 +109,7 @@ fn measure_run(
     let threads = threads.to_string();
     let (rank, iterations) = (rank.to_string(), arguments.iterations.to_string());
     command.args(["complete", "--quiet", "--json", "--force", "--memory", "4G", "--tolerance", "0"]);
-    command.args(["--bias", "none", "--penalty", "0", "--no-grow", "--checkpoint-every", "0"]);
+    command.args(["--bias", "none", "--penalty", "0", "--checkpoint-every", "0"]);
     command.args(["--rank", &rank, "--max-iterations", &iterations, "--threads", &threads]);
     let (_, output) = measure::run(command.arg("-o").arg(run).arg(data))?;
     let last: Value =

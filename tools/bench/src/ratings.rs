@@ -1,4 +1,4 @@
-//! Ratings: sweeps, the search and the plain method on synthetic data, and against a tuned biased matrix
+//! Ratings: sweeps and the plain method on synthetic data, and against a tuned biased matrix
 //! factorisation of another program on data of the user's.
 
 use crate::cases::Place;
@@ -42,8 +42,7 @@ pub struct Arguments {
     programs: String,
 }
 
-const PLAIN: [&str; 8] =
-    ["--bias", "none", "--penalty", "0", "--no-grow", "--no-clip", "--metric", "preconditioned"];
+const PLAIN: [&str; 7] = ["--bias", "none", "--penalty", "0", "--no-clip", "--metric", "preconditioned"];
 
 impl Arguments {
     fn chosen(&self) -> std::ops::Range<u64> {
@@ -79,7 +78,7 @@ fn synthetic(arguments: &Arguments) -> Result<(), String> {
     let tastes = arguments.tastes;
     println!("ratings {dims:?}, {tastes} tastes, {entries} train entries; test MSE at the best validation");
     println!(
-        "seed  rank      plain: MSE   iterations  CPU s   MB | search:  MSE  rank      iterations  passes  CPU s   MB"
+        "seed  rank      plain: MSE   iterations  CPU s   MB | sweeps:  MSE  rank      iterations  passes  CPU s   MB"
     );
     for seed in arguments.chosen() {
         let data = arguments.place.dir.join("ratings.tenfill");
@@ -99,18 +98,15 @@ fn synthetic(arguments: &Arguments) -> Result<(), String> {
         synth.args(["--rank", &tastes.to_string()]);
         synth.args(["--dims", &text(&dims), "--entries", &entries.to_string(), "--seed", &seed.to_string()]);
         measure::run(synth.arg("-o").arg(&data))?;
-        for options in [&[][..], &["--grow"]] {
-            let done = complete(arguments, &data, "auto", options)?;
-            println!(
-                "{seed:>4}  auto {:7}  {:.5}  rank {}, {} passes, {:.1} CPU s, {:.0} MB",
-                options.join(" "),
-                number(&done, "test_mse"),
-                done["rank"].to_string().trim_matches(['[', ']']),
-                number(&done, "passes"),
-                number(&done, "cpu_seconds"),
-                number(&done, "peak_anon_bytes") / 1e6,
-            );
-        }
+        let done = complete(arguments, &data, "auto", &[])?;
+        println!(
+            "{seed:>4}  auto  {:.5}  rank {}, {} passes, {:.1} CPU s, {:.0} MB",
+            number(&done, "test_mse"),
+            done["rank"].to_string().trim_matches(['[', ']']),
+            number(&done, "passes"),
+            number(&done, "cpu_seconds"),
+            number(&done, "peak_anon_bytes") / 1e6,
+        );
         if arguments.ranks == [0] {
             continue;
         }
@@ -118,7 +114,7 @@ fn synthetic(arguments: &Arguments) -> Result<(), String> {
         for rank in &arguments.ranks {
             let rank = &format!("{rank},{rank},{rank}");
             let fixed = complete(arguments, &data, rank, &PLAIN)?;
-            let done = complete(arguments, &data, rank, &["--grow"])?;
+            let done = complete(arguments, &data, rank, &[])?;
             println!(
                 "{seed:>4}  {rank:8}  {:>10.4}  {:>10}  {:>7.1}  {:>3.0} | {:>12.4}  {:8}  {:>10}  {:>6}  {:>5.1}  {:>3.0}",
                 number(&fixed, "test_mse"),
@@ -138,7 +134,7 @@ fn synthetic(arguments: &Arguments) -> Result<(), String> {
         let least = |of: &[f64]| of.iter().copied().fold(f64::INFINITY, f64::min);
         let most = ours.iter().copied().fold(0.0, f64::max);
         println!(
-            "{seed:>4}  search: worst rank {:+.2} % of the best, worst / best {:+.2} / {:+.2} % of the best plain; the generating model {:.4}",
+            "{seed:>4}  sweeps: worst rank {:+.2} % of the best, worst / best {:+.2} / {:+.2} % of the best plain; the generating model {:.4}",
             100.0 * (most / least(&ours) - 1.0),
             100.0 * (most / least(&plain) - 1.0),
             100.0 * (least(&ours) / least(&plain) - 1.0),
@@ -177,9 +173,7 @@ fn compare(arguments: &Arguments, file: &Path) -> Result<(), String> {
         export::export(&data, &folder)?;
         for (rank, options) in [
             ("auto", &[][..]),
-            ("auto", &["--grow"]),
             ("20,20,2", &[]),
-            ("20,20,2", &["--grow"]),
             ("auto", &["--bias-time", "userId:timestamp"]),
             ("4,4,4", &PLAIN),
         ] {

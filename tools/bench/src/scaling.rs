@@ -54,7 +54,7 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
         let mut complete = Command::new(&arguments.place.tenfill);
         complete.args(["complete", "--quiet", "--json", "--force", "--rank", "5", "--tolerance", "0"]);
         complete.args(["--max-iterations", &ITERATIONS.to_string(), "--memory", &arguments.memory]);
-        complete.args(["--bias", "none", "--penalty", "0", "--no-grow"]);
+        complete.args(["--bias", "none", "--penalty", "0"]);
         let (usage, _) = measure::run(complete.arg("-o").arg(&run).arg(&data))?;
         let log = std::fs::read_to_string(run.join("log.jsonl")).map_err(|error| error.to_string())?;
         let lines: Vec<Value> = log.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();

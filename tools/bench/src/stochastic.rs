@@ -52,7 +52,7 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
             for algorithm in ["cg", "sgd"] {
                 let mut complete = Command::new(&place.tenfill);
                 complete.args(["complete", "--quiet", "--json", "--force", "--rank", "5", "--seed", &seed]);
-                complete.args(["--bias", "none", "--penalty", "0", "--no-grow", "--max-iterations", "400"]);
+                complete.args(["--bias", "none", "--penalty", "0", "--max-iterations", "400"]);
                 complete.args(["--tolerance", "1e-12"]);
                 let done = last_line(complete.args(["--algorithm", algorithm, "-o"]).arg(&run).arg(&data))?;
                 let number = |field: &str| done[field].as_f64().unwrap_or(f64::NAN);

@@ -53,7 +53,7 @@ fn a_row_of_data_is_no_header_because_it_holds_the_number_of_a_column() {
         "data.csv",
         &(1..=40).map(|n| format!("{},{},{}\n", n % 5, n % 8, n % 4)).collect::<String>(),
     );
-    done(folder, "complete data.csv -o run --modes 1,2 --value 3 --rank 1 --max-iterations 2 --no-grow");
+    done(folder, "complete data.csv -o run --modes 1,2 --value 3 --rank 1 --max-iterations 2");
     write(folder, "q.csv", "1,2\n3,4\n");
     assert_eq!(done(folder, "predict run q.csv --modes 1,2").0.lines().count(), 3);
 }
@@ -74,7 +74,7 @@ fn two_columns_of_one_name_are_refused_when_it_is_asked_for() {
     assert_eq!(f64::from_bits(value), 3.0);
     done(
         folder,
-        "complete in.csv -o run --modes user,item --value 4 --rank 1 --max-iterations 1 --no-grow --split none",
+        "complete in.csv -o run --modes user,item --value 4 --rank 1 --max-iterations 1 --split none",
     );
     write(folder, "q.csv", "user,item,note,note\n1,7,a,b\n");
     assert!(done(folder, "predict run q.csv").0.starts_with("user,item,note,note,prediction"));

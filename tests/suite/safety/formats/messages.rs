@@ -27,7 +27,7 @@ fn a_message_never_lists_a_million_columns() {
     // Such a table can be read.
     done(folder, "convert wide.csv -o out --modes column_1,column_80000 --value column_90000 --split none");
     write(folder, "data.csv", "user,item,rating\n1,1,1\n1,2,3\n2,1,3\n2,2,5\n");
-    done(folder, "complete data.csv -o run --rank 1 --max-iterations 1 --no-grow --split none");
+    done(folder, "complete data.csv -o run --rank 1 --max-iterations 1 --split none");
     write(folder, "q.csv", &format!("{}\n{}\n", header[..5000].join(","), vec!["1"; 5000].join(",")));
     let said = refused(folder, "predict run q.csv");
     assert!(said.contains("and 4,990 others") && said.len() < 500, "{said}");
@@ -62,7 +62,7 @@ fn control_characters_are_escaped_in_what_is_printed_and_kept_in_files() {
     // What is said and printed of a dataset and a run.
     with(&["convert", "data.csv", "-o", "data"]);
     assert!(bare(&done(folder, "inspect data").0).contains("\\u{1b}"));
-    with(&["complete", "data.csv", "-o", "run", "--rank", "1", "--max-iterations", "2", "--no-grow"]);
+    with(&["complete", "data.csv", "-o", "run", "--rank", "1", "--max-iterations", "2"]);
     let given = format!("user={NASTY}\u{9b}");
     let output = tenfill(folder)
         .args(["recommend", "run", "--given", &given, "--rank-mode", "item"])

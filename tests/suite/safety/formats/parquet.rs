@@ -206,7 +206,7 @@ fn questions_may_have_any_of_these_types_and_keep_them() {
     write(folder, "in.csv", &csv());
     done(
         folder,
-        "complete in.csv -o run --modes user,item,time --value rating --bin time=7d --rank 1 --max-iterations 3 --no-grow",
+        "complete in.csv -o run --modes user,item,time --value rating --bin time=7d --rank 1 --max-iterations 3",
     );
     let predictions = |line: &str| -> Vec<String> {
         let (told, said) = done(folder, line);

@@ -68,7 +68,7 @@ fn a_pipe_is_read_wherever_a_file_is() {
     write(folder, "data.csv", &text);
     let columns = "--modes user,item --value rating";
     done(folder, &format!("convert data.csv -o plain --split none {columns}"));
-    done(folder, &format!("complete data.csv -o run {columns} --rank 1 --max-iterations 3 --no-grow"));
+    done(folder, &format!("complete data.csv -o run {columns} --rank 1 --max-iterations 3"));
     let expected = contents(&folder.join("plain"));
     let table = parquet(folder, &text);
 
@@ -94,7 +94,7 @@ fn a_pipe_is_read_wherever_a_file_is() {
     piped(folder, &format!("convert pipe --validation vp --test tp -o pipes {columns}"), &pipes);
     assert_eq!(contents(&folder.join("pipes")), contents(&folder.join("files")));
     // complete of a raw file.
-    let complete = format!("complete pipe -o run2 {columns} --rank 1 --max-iterations 3 --no-grow --json");
+    let complete = format!("complete pipe -o run2 {columns} --rank 1 --max-iterations 3 --json");
     piped(folder, &complete, &[("pipe", text.clone().into_bytes())]);
     assert_eq!(
         fs::read(folder.join("run2/model/model.bin")).unwrap(),
@@ -131,7 +131,7 @@ fn standard_input_is_folded_in_too() {
     let folder = folder.path();
     write(folder, "data.csv", &csv(500, 0));
     let columns = "--modes user,item --value rating";
-    done(folder, &format!("complete data.csv -o run {columns} --rank 1 --max-iterations 3 --no-grow"));
+    done(folder, &format!("complete data.csv -o run {columns} --rank 1 --max-iterations 3"));
     write(folder, "new.csv", "user,item,rating\nnew,3,4\nnew,5,2\n");
     done(folder, "fold-in run new.csv -o one");
     for (name, path) in [("two", "-"), ("three", "/dev/stdin")] {

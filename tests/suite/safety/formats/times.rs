@@ -153,7 +153,7 @@ fn the_last_day_of_9999_is_a_date() {
 fn questions_are_in_the_unit_of_the_dataset() {
     let folder = folder();
     let folder = folder.path();
-    let complete = "--modes user,item,time --value rating --bin time=30d --rank 1 --max-iterations 3 --no-grow --bias none --penalty 0 --split none";
+    let complete = "--modes user,item,time --value rating --bin time=30d --rank 1 --max-iterations 3 --bias none --penalty 0 --split none";
     let ask = |name: &str, of: &dyn Fn(&str) -> String| {
         write(folder, "data.csv", &rows(of));
         done(folder, &format!("complete data.csv -o {name} {complete}"));
@@ -219,7 +219,7 @@ fn predict_to_standard_output_tells_of_clamped_times_and_unknown_ids() {
     write(folder, "data.csv", &rows(str::to_string));
     done(
         folder,
-        "complete data.csv -o run --modes user,item,time --value rating --bin time=30d --rank 1 --max-iterations 2 --no-grow",
+        "complete data.csv -o run --modes user,item,time --value rating --bin time=30d --rank 1 --max-iterations 2",
     );
     write(
         folder,

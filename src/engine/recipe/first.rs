@@ -1,6 +1,6 @@
-//! What a model of higher rank starts from: the directions that the residual itself points to.
+//! What a model with biases or a penalty starts from: the directions that the residual itself points to.
 
-use super::spectrum::{for_each_index, position_in};
+use super::spectrum::for_each_index;
 use crate::error::Result;
 use crate::manifold::{Core, Distribution, Point, Tangent, orthonormalize};
 use crate::objective::{Coordinates, Regularised};
@@ -18,81 +18,65 @@ const PROBE: f64 = 1e-3;
 /// The share of its least-squares value that a new number of the core starts with.
 const SHARE: f64 = 0.5;
 
-/// Passes over the data that [`enlarge`] makes.
+/// Passes over the data that [`first_point`] makes.
 pub(super) const PASSES: usize = ROUNDS + 1;
 
-/// A point of no direction at all but the constant ones of held modes: what a first model grows
-/// from. Its core is zero.
-pub(super) fn seed_point(team: Team, dims: &[usize], coordinates: &Coordinates) -> Point {
-    let ones: Vec<usize> = vec![1; dims.len()];
-    let factors = dims.iter().map(|&dim| Rows::zeros_on(team, dim, 1)).collect();
-    let mut point = Point { factors, core: Core::zeros(&ones) };
-    for (mode, factor) in point.factors.iter_mut().enumerate() {
-        // U = 1 for all rows, which is V = p^(1/2); rows without entries are zero.
-        factor.fill(1.0);
-        coordinates.unscale_in_place(mode, factor);
-        normalise(factor);
-    }
-    point
+/// U = 1 for all rows, which is V = p^(1/2), of length 1; rows without entries are zero.
+fn constant_column(team: Team, dim: usize, coordinates: &Coordinates, mode: usize) -> Rows {
+    let mut column = Rows::zeros_on(team, dim, 1);
+    column.fill(1.0);
+    coordinates.unscale_in_place(mode, &mut column);
+    let length = column.gram(&column)[(0, 0)].sqrt();
+    column.scale(1.0 / length);
+    column
 }
 
-/// How many columns of a first model are the constant one: one in every mode but the two main ones,
-/// so that what these have in common does not depend on the others from the start.
-pub(super) fn first_columns(main: [usize; 2], ranks: &[usize]) -> Vec<usize> {
-    (0..ranks.len()).map(|mode| usize::from(!main.contains(&mode) || ranks[mode] == 1)).collect()
-}
-
-fn normalise(factor: &mut Rows) {
-    let length = factor.gram(factor)[(0, 0)].sqrt();
-    factor.scale(1.0 / length);
-}
-
-/// The point with `ranks` columns per mode, of which the first `keep[d]` are those it has: the
-/// others are turned to where the residual is largest by power iteration through the gradient, and
-/// the core's new numbers are set to a part of their least-squares values.
+/// A point of these ranks. Every mode but the two `main` ones has the constant vector for its first column, so that what
+/// these have in common does not depend on the others from the start. The other columns are turned to where the
+/// residual is largest by power iteration through the gradient, and the core is set to a part of its least-squares
+/// values.
 ///
 /// `spread` is the standard deviation of the values.
-pub(super) fn enlarge(
+pub(super) fn first_point(
     objective: &mut Regularised,
     coordinates: &Coordinates,
-    from: &Point,
-    keep: &[usize],
+    dims: &[usize],
     ranks: &[usize],
+    main: [usize; 2],
     spread: f64,
     seed: u64,
 ) -> Result<Point> {
-    let dims = from.dims();
+    let team = objective.data.team();
+    let keep: Vec<usize> =
+        (0..ranks.len()).map(|mode| usize::from(!main.contains(&mode) || ranks[mode] == 1)).collect();
     let mut rng = Pcg64::seed_from_u64(seed);
-    objective.data.set_ranks(&dims, ranks);
+    objective.data.set_ranks(dims, ranks);
     let mut point = Point { factors: Vec::new(), core: Core::zeros(ranks) };
     for mode in 0..dims.len() {
-        let fresh = |rng: &mut Pcg64| Distribution::Gaussian.draw(rng);
-        let mut rows = from.factors[mode].zeros_like(ranks[mode]);
+        let constant = constant_column(team, dims[mode], coordinates, mode);
+        let mut rows = constant.zeros_like(ranks[mode]);
         let own = rows.own();
         for index in 0..dims[mode] {
-            let new = keep[mode]..ranks[mode];
-            if !own.contains(&index) {
-                // Another process draws the same for its row.
-                for _ in new {
-                    let _ = fresh(&mut rng);
-                }
-                continue;
-            }
             let scale = coordinates.scales(mode)[index];
-            let row = rows.row_mut(index);
-            row[..keep[mode]].copy_from_slice(&from.factors[mode].row(index)[..keep[mode]]);
-            for x in &mut row[new] {
-                let drawn = fresh(&mut rng);
-                *x = if scale > 0.0 { drawn / scale } else { 0.0 };
+            for column in 0..ranks[mode] {
+                // Of a row of another process, the same is drawn there.
+                let number = match column < keep[mode] {
+                    true if own.contains(&index) => constant.row(index)[column],
+                    true => 0.0,
+                    false => Distribution::Gaussian.draw(&mut rng) / scale,
+                };
+                if own.contains(&index) && (scale > 0.0 || column < keep[mode]) {
+                    rows.row_mut(index)[column] = number;
+                }
             }
         }
         point.factors.push(orthonormal(rows, &mut rng, coordinates, mode));
     }
+    // The numbers of the core but the constant one, which begins with nothing.
     let fill = |core: &mut Core, mut number: Box<dyn FnMut(usize) -> f64>| {
         for_each_index(ranks, |position, index| {
-            let old = index.iter().zip(keep).all(|(i, keep)| i < keep);
-            core.as_mut_slice()[position] =
-                if old { from.core.as_slice()[position_in(from.ranks(), index)] } else { number(position) };
+            let constant = index.iter().zip(&keep).all(|(i, keep)| i < keep);
+            core.as_mut_slice()[position] = if constant { 0.0 } else { number(position) };
         });
     };
     let draws: Vec<f64> =
