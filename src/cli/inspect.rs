@@ -139,28 +139,35 @@ pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<ExitCode> 
         let (lanes, ranks) = (arguments.lanes.unwrap_or(usual), arguments.processes);
         let access = Some(Access::usual(manifest.train.bytes() / ranks as u64));
         let precision = Precision::default();
-        let mut sweep_passes = None;
+        let (mut sweep_passes, mut least_sweeps) = (None, None);
         let mut needs = Needs::of_several(manifest, &rank, precision, access, threads, lanes, ranks);
         let first = needs.with_growth(manifest, &rank, threads);
         if manifest.validation.entries > 0 {
             // What `complete` does by default.
             needs = needs.with_recipe(&dataset);
-            needs = if Recipe::usual(manifest).sweeps {
-                sweep_passes =
-                    tenfill_engine::run::sweep_passes(manifest, rank.iter().copied().max().unwrap_or(1));
-                line["sweep_passes"] = json!(sweep_passes.as_ref().map_or(1, |told| told.0));
+            if Recipe::usual(manifest).sweeps {
                 let dims: Vec<u64> = manifest.level_dims().iter().map(|&dim| dim.into()).collect();
                 let most = rank.iter().copied().max().unwrap_or(1);
-                let (entries, threads) = (manifest.train.entries, threads.min(lanes) as u64);
-                needs.with_sweeps(bayes::bytes(&dims, entries, most, threads, false))
-            } else {
-                needs
-            };
+                let entries = manifest.train.entries;
+                let sizes = bayes::Sizes { dims: &dims, entries, rank: most, grows: false };
+                let together = if needs.several { needs.lanes as usize } else { threads.min(lanes) };
+                let rooms = sizes.rooms(together, needs.several);
+                let with = |room: bayes::Room| needs.with_sweeps(sizes.bytes(room), (room.lanes, room.sums));
+                // Of all ways to take sums: in as much memory as they like, and in as little as they can.
+                let (most, fewest) = (rooms[0], rooms[rooms.len() - 1]);
+                least_sweeps = Some(with(fewest).with_refinement(manifest, &rank).after(&first));
+                needs = with(most);
+                let little = tenfill_engine::run::sweep_passes(manifest, sizes.rank, fewest);
+                line["sweep_passes"] = json!(sizes.passes(most));
+                line["most_sweep_passes"] = json!(sizes.passes(fewest));
+                sweep_passes = little;
+            }
             needs = needs.with_refinement(manifest, &rank).after(&first);
         } else {
             needs = needs.with_chunks().with_growth(manifest, &rank, threads);
         }
-        let (most, least) = (needs.most(), needs.total(needs.fewest()));
+        let fewest = least_sweeps.unwrap_or(needs);
+        let (most, least) = (needs.most(), fewest.total(fewest.fewest()));
         let of = if ranks > 1 { format!(" in each of {ranks} processes") } else { String::new() };
         context.print(format_args!(
             "  memory   {} for rank {rank:?}{of}, {} at the least",
@@ -168,7 +175,7 @@ pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<ExitCode> 
             units::size(least)
         ));
         if let Some((_, told)) = sweep_passes {
-            context.print(format_args!("  sweeps   {told}"));
+            context.print(format_args!("  sweeps   one pass each; in the least memory {told}"));
         }
         line["ranks"] = json!(ranks);
         line["memory_bytes"] = json!(most);

@@ -2,7 +2,7 @@
 
 use super::config::{Config, GeometryKind, Init};
 use super::limits::Limits;
-use crate::bayes::{Fit, Origins};
+use crate::bayes::{Fit, Origins, Room, Sizes};
 use crate::budget::Budget;
 use crate::checkpoint::Checkpoints;
 use crate::control::Control;
@@ -16,7 +16,7 @@ use crate::recipe::Setup;
 use crate::shard::{Dataset, Manifest};
 use crate::solver::{Algorithm, CHUNKS, Options, Solver};
 use crate::storage::RunLayout;
-use crate::stream::Share;
+use crate::stream::{Access, Share};
 use crate::team::{Combine, Team};
 use std::ops::RangeInclusive;
 
@@ -41,6 +41,7 @@ pub(super) fn setup<'a>(config: &'a Config, dataset: &'a Dataset) -> Setup<'a> {
         options: config.options(dataset.manifest()),
         seed: config.seed,
         probe: !config.rank_auto,
+        components: config.sweep_rank(),
         warm: None,
         warm_fit: None,
         cold: !matches!(config.init, Init::Run(_) | Init::Spectral),
@@ -49,11 +50,41 @@ pub(super) fn setup<'a>(config: &'a Config, dataset: &'a Dataset) -> Setup<'a> {
     }
 }
 
-/// What a configuration needs beside the plain method's memory.
-fn with_more(config: &Config, dataset: &Dataset, needs: Needs) -> Needs {
+/// What a configuration needs beside the plain method's memory, within a budget: where that is short, sweeps take more
+/// passes or fewer lanes at a time.
+fn with_more(config: &Config, dataset: &Dataset, needs: Needs, budget: u64) -> Needs {
+    let dims = level_dims(dataset.manifest());
+    let sizes = sizes(dataset.manifest(), &dims, config.sweep_rank(), config.rank_auto);
+    if !config.recipe.sweeps {
+        return with_room(config, dataset, needs, &sizes, None);
+    }
+    let with = |room: Room| with_room(config, dataset, needs, &sizes, Some(room));
+    let lanes =
+        if needs.several { needs.lanes as usize } else { rayon::current_num_threads().min(config.lanes) };
+    let rooms = sizes.rooms(lanes, needs.several).into_iter().map(with);
+    let mut least = None;
+    for needs in rooms {
+        if needs.total(needs.fewest()) <= budget {
+            return needs;
+        }
+        least = Some(needs);
+    }
+    least.unwrap_or(needs)
+}
+
+fn with_room(
+    config: &Config,
+    dataset: &Dataset,
+    needs: Needs,
+    sizes: &Sizes<'_>,
+    room: Option<Room>,
+) -> Needs {
     let (manifest, threads) = (dataset.manifest(), rayon::current_num_threads());
+    let swept = |needs: Needs| {
+        room.map_or(needs, |room| needs.with_sweeps(sizes.bytes(room), (room.lanes, room.sums)))
+    };
     if config.sweeps_alone() {
-        return needs.with_sweeps(config.sweep_bytes(manifest, threads));
+        return swept(needs);
     }
     // Components may be looked for in what a fit leaves over, before biases, sweeps or a search have their turn.
     let grows = config.solver.algorithm == Algorithm::Auto || config.init == Init::Spectral;
@@ -62,14 +93,48 @@ fn with_more(config: &Config, dataset: &Dataset, needs: Needs) -> Needs {
     if config.recipe.is_plain() {
         return first;
     }
-    let later =
-        if config.recipe.sweeps { needs.with_sweeps(config.sweep_bytes(manifest, threads)) } else { needs };
     // With a rank that is given, a search may follow sweeps. What a recipe needs later, steps from chunks and of one
     // pass may have before.
-    let later = later.with_recipe(dataset);
+    let later = swept(needs).with_recipe(dataset);
     let refines = config.recipe.sweeps || config.recipe.refines();
     let later = if refines { later.with_refinement(manifest, &config.rank) } else { later };
     later.after(&first)
+}
+
+fn level_dims(manifest: &Manifest) -> Vec<u64> {
+    manifest.level_dims().iter().map(|&dim| dim.into()).collect()
+}
+
+fn sizes<'d>(manifest: &Manifest, dims: &'d [u64], rank: usize, grows: bool) -> Sizes<'d> {
+    Sizes { dims, entries: manifest.train.entries, rank, grows }
+}
+
+/// The configuration, with fewer components for sweeps to begin with where the memory has no room for as many as usual;
+/// and the memory that would do for those.
+pub(super) fn within(config: &Config, dataset: &Dataset, limits: &Limits) -> (Config, Option<u64>) {
+    let mut config = config.clone();
+    let usual = config.sweep_rank();
+    if !config.sweeps_alone() || matches!(config.init, Init::Run(_)) {
+        return (config, None);
+    }
+    let (manifest, processes) = (dataset.manifest(), limits.team.size());
+    let access = Some(Access::usual(manifest.train.bytes() / processes as u64));
+    let (ones, threads) = (vec![1; config.rank.len()], rayon::current_num_threads());
+    let needs =
+        Needs::of_several(manifest, &ones, config.precision, access, threads, config.lanes, processes);
+    let mut would_do = None;
+    for components in (1..=usual).rev() {
+        config.components = (components < usual).then_some(components);
+        let least = with_more(&config, dataset, needs, limits.memory);
+        let least = least.total(least.fewest());
+        if least <= limits.memory {
+            return (config, would_do);
+        }
+        would_do = would_do.or(Some(least));
+    }
+    // Not even one has room: whoever opens the data tells what would.
+    config.components = None;
+    (config, None)
 }
 
 /// Whether steps are made from chunks of the data.
@@ -118,10 +183,12 @@ fn check_sizes(dataset: &Dataset) -> Result<()> {
     Err(out_of_range("values", largest, &SIZES))
 }
 
-/// How many passes over the data a sweep of so many components takes, and why; nothing where it is one.
-pub fn sweep_passes(manifest: &Manifest, rank: usize) -> Option<(u64, String)> {
-    let dims: Vec<u64> = manifest.level_dims().iter().map(|&dim| dim.into()).collect();
-    let (level, bytes, passes) = crate::bayes::sums(&dims, rank);
+/// How many passes over the data a sweep of so many components takes, with so much room for sums, and why; nothing where
+/// it is one.
+pub fn sweep_passes(manifest: &Manifest, rank: usize, room: Room) -> Option<(u64, String)> {
+    let dims = level_dims(manifest);
+    let sizes = sizes(manifest, &dims, rank, false);
+    let ((level, bytes), passes) = (sizes.sums(), sizes.passes(room));
     let name = &manifest.modes[manifest.mode_order[level]].name;
     let told = format!(
         "a sweep takes {passes} passes: the sums of the rows of {name} take {} per thread and are taken in {passes} parts",
@@ -176,7 +243,7 @@ pub(super) fn open(
             .and_then(|()| check_processes(config, limits.team)),
     };
     limits.team.agree(checked)?;
-    let more = |needs: Needs| with_more(config, dataset, needs);
+    let more = |needs: Needs| with_more(config, dataset, needs, budget.total());
     let share = Share { lanes: config.lanes, team: limits.team };
     let (ones, precision) = (vec![1; config.rank.len()], config.precision);
     let rank = if config.sweeps_alone() { &ones } else { &config.rank };
@@ -196,8 +263,8 @@ pub(super) fn open(
             needs.lanes
         ));
     }
-    if let Some(told) = sweep_passes(manifest, config.sweep_rank()).filter(|_| config.recipe.sweeps) {
-        control.say(told.1);
+    if config.recipe.sweeps {
+        say_room(&needs, config, manifest, control);
     }
     for mode in &manifest.modes {
         let missing = u64::from(mode.dim) - mode.statistics.in_train;
@@ -214,6 +281,19 @@ pub(super) fn open(
         control.say(format!("all train values are {}: there is little to learn", manifest.values.min));
     }
     Ok(Regularised::new(objective))
+}
+
+/// Says what a sweep takes more of where memory is short.
+fn say_room(needs: &Needs, config: &Config, manifest: &Manifest, control: &Control) {
+    let (lanes, sums) = needs.sweep_room;
+    if let Some((_, told)) = sweep_passes(manifest, config.sweep_rank(), Room { lanes, sums }) {
+        control.say(told);
+    }
+    let wished = rayon::current_num_threads().min(config.lanes).min(needs.lanes as usize);
+    if !needs.several && lanes < wished {
+        control
+            .say(format!("`memory` has room for the sums of {lanes} of {wished} lanes of a sweep at a time"));
+    }
 }
 
 /// Says what several processes do, and what travels between them.
