@@ -4,6 +4,7 @@ use super::{Context, Ranks, convert, parse_list};
 use serde_json::json;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use tenfill_engine::bayes::Room;
 use tenfill_engine::error::Result;
 use tenfill_engine::kernel::Precision;
 use tenfill_engine::message::{printable, short};
@@ -140,13 +141,20 @@ pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<ExitCode> 
         let needs = Needs::of_several(manifest, &rank, precision, access, threads, lanes, ranks);
         // What `complete` does by default.
         let config = Config { lanes, ..Config::new(&dataset, rank.clone()) };
-        let needs = with_more(&config, &dataset, needs, threads);
+        // In as much memory as it likes, and in as little as it can.
+        let [needs, fewest] =
+            [u64::MAX, 0].map(|budget| with_more(&config, &dataset, needs, threads, budget));
         let mut passes = None;
         if config.recipe.sweeps {
-            passes = sweep_passes(manifest, config.sweep_rank());
-            line["sweep_passes"] = json!(passes.as_ref().map_or(1, |told| told.0));
+            let of = |needs: Needs| {
+                let (lanes, sums) = needs.sweep_room;
+                sweep_passes(manifest, config.sweep_rank(), Room { lanes, sums })
+            };
+            line["sweep_passes"] = json!(of(needs).map_or(1, |told| told.0));
+            passes = of(fewest);
+            line["most_sweep_passes"] = json!(passes.as_ref().map_or(1, |told| told.0));
         }
-        let (most, least) = (needs.most(), needs.total(needs.fewest()));
+        let (most, least) = (needs.most(), fewest.total(fewest.fewest()));
         let of = if ranks > 1 { format!(" in each of {ranks} processes") } else { String::new() };
         context.print(format_args!(
             "  memory   {} for rank {rank:?}{of}, {} at the least",
@@ -154,7 +162,7 @@ pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<ExitCode> 
             units::size(least)
         ));
         if let Some((_, told)) = passes {
-            context.print(format_args!("  sweeps   {told}"));
+            context.print(format_args!("  sweeps   one pass each; in the least memory {told}"));
         }
         line["ranks"] = json!(ranks);
         line["memory_bytes"] = json!(most);

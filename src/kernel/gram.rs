@@ -94,10 +94,11 @@ fn add_tile<M: Arithmetic>(
         else {
             return;
         };
+        // What is the same for all rows of the tile is one vector; what is not is broadcast on its way from memory.
+        let weighted = right.map(|x| weight * x);
         for a in 0..TILE {
-            let x = weight * left[a];
             for b in 0..TILE {
-                sums[a][b] = M::fma(x, right[b], sums[a][b]);
+                sums[a][b] = M::fma(left[a], weighted[b], sums[a][b]);
             }
         }
     }

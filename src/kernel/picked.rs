@@ -44,7 +44,15 @@ pub struct Scales<'a> {
     pub rows: &'a [f64],
     /// Per pick, the number of its row.
     pub by: &'a [u32],
+    /// How many numbers at the beginning of every row are 1.
+    pub ones: usize,
 }
+
+/// A number of a panel: rows that are only read may be in single precision, what they add up to is not.
+pub trait PanelNumber: Copy + Into<f64> {}
+
+impl PanelNumber for f64 {}
+impl PanelNumber for f32 {}
 
 impl Picked {
     /// Numbers that are added together.
@@ -77,7 +85,7 @@ impl Picked {
         }
     }
 
-    fn check(&self, picks: &[Pick], panel: &[f64], to: &[f64]) {
+    fn check<P>(&self, picks: &[Pick], panel: &[P], to: &[f64]) {
         let whole = |n: usize| n.is_multiple_of(Self::TILE);
         assert!(
             whole(self.sums) && whole(self.second) && self.at + self.second <= self.sums,
@@ -109,9 +117,9 @@ impl Picked {
     /// # Panics
     ///
     /// If parts are no whole tiles, or a row is not there.
-    pub fn add(&self, panel: &[f64], picks: &[Pick], to: &mut [f64]) {
+    pub fn add<P: PanelNumber>(&self, panel: &[P], picks: &[Pick], to: &mut [f64]) {
         self.check(picks, panel, to);
-        run(Work { layout: *self, panel, picks, scales: None, to });
+        run(Work { layout: *self, panel, picks, groups: &groups(picks), scales: None, to });
     }
 
     /// The same with p\[n\] f\[n\] for p\[n\] and q\[n\] f\[at + n\] for q\[n\], f being the row of `scales` that the pick
@@ -127,32 +135,47 @@ impl Picked {
             scales.by.len() == picks.len() && scales.by.iter().all(|&by| (by as usize) < rows),
             "scales of every pick"
         );
-        run(Work { layout: *self, panel, picks, scales: Some(scales), to });
+        run(Work { layout: *self, panel, picks, groups: &groups(picks), scales: Some(scales), to });
     }
 }
 
-struct Work<'a> {
+/// Neighbours that are added to the same row: the row, and where the next ones begin. Found once for all columns.
+fn groups(picks: &[Pick]) -> Vec<(usize, usize)> {
+    let mut end = 0;
+    let of = |group: &[Pick]| {
+        end += group.len();
+        (group[0].to as usize, end)
+    };
+    picks.chunk_by(|a, b| a.to == b.to).map(of).collect()
+}
+
+struct Work<'a, P> {
     layout: Picked,
-    panel: &'a [f64],
+    panel: &'a [P],
     picks: &'a [Pick],
+    groups: &'a [(usize, usize)],
     scales: Option<Scales<'a>>,
     to: &'a mut [f64],
 }
 
-/// How many picks ahead a row of the sums is asked for.
+/// How many groups ahead a row of the sums is asked for, and how many picks ahead one of the panel.
+const GROUPS_AHEAD: usize = 2;
 const AHEAD: usize = 12;
 
-impl Kernel for Work<'_> {
+impl<P: PanelNumber> Kernel for Work<'_, P> {
     #[inline(always)]
     fn run<M: Arithmetic>(mut self) {
         let Picked { sums, second, at, .. } = self.layout;
+        let scales = self.scales;
         for (n, wide) in Picked::chunks(sums) {
+            self.scales = scales.filter(|scales| n + wide > scales.ones);
             self.add_chunk::<M>(
                 (n, wide, n),
                 #[inline(always)]
                 |pick| pick.weight,
             );
         }
+        self.scales = scales;
         for (n, wide) in Picked::chunks(second) {
             self.add_chunk::<M>(
                 (sums + n, wide, at + n),
@@ -163,7 +186,7 @@ impl Kernel for Work<'_> {
     }
 }
 
-impl Work<'_> {
+impl<P: PanelNumber> Work<'_, P> {
     /// Adds so many columns from the first on, to those of the sums.
     #[inline(always)]
     fn add_chunk<M: Arithmetic>(&mut self, columns: (usize, usize, usize), by: impl Fn(&Pick) -> f64 + Copy) {
@@ -182,39 +205,41 @@ impl Work<'_> {
         (n, wide, at): (usize, usize, usize),
         by: impl Fn(&Pick) -> f64 + Copy,
     ) {
-        let Work { layout, panel, picks, scales, to } = self;
+        let Work { layout, panel, picks, groups, scales, to } = self;
         let (panel, stride) = match layout.rows {
             0 => (&panel[n..], layout.width()),
             rows => (&panel[n * rows..][..rows * wide], wide),
         };
         let mut next = 0;
-        while let Some(first) = picks.get(next) {
-            if let Some(ahead) = picks.get(next + AHEAD) {
-                prefetch_all(&to[ahead.to as usize * layout.sums + at..][..wide]);
+        for (number, &(row, end)) in groups.iter().enumerate() {
+            if let Some(&(ahead, _)) = groups.get(number + GROUPS_AHEAD) {
+                prefetch_all(&to[ahead * layout.sums + at..][..wide]);
             }
-            let Some(to) = to[first.to as usize * layout.sums + at..].first_chunk_mut::<B>() else { return };
+            let Some(to) = to[row * layout.sums + at..].first_chunk_mut::<B>() else { return };
             let mut sums = *to;
-            while let Some(pick) = picks.get(next).filter(|pick| pick.to == first.to) {
+            for (number, pick) in picks[next..end].iter().enumerate() {
                 // Rows that lie one after the other are too many for the cache.
-                if let Some(ahead) = picks.get(next + AHEAD).filter(|_| layout.rows == 0) {
+                if layout.rows == 0
+                    && let Some(ahead) = picks.get(next + number + AHEAD)
+                {
                     prefetch_all(&panel[ahead.from as usize * stride..][..wide]);
                 }
                 let Some(row) = panel[pick.from as usize * stride..].first_chunk::<B>() else { return };
                 let by = by(pick);
                 if let Some(scales) = scales {
-                    let from = scales.by[next] as usize * layout.sums + at;
+                    let from = scales.by[next + number] as usize * layout.sums + at;
                     let Some(scales) = scales.rows[from..].first_chunk::<B>() else { return };
                     for n in 0..B {
-                        sums[n] = M::fma(by * scales[n], row[n], sums[n]);
+                        sums[n] = M::fma(by * scales[n], row[n].into(), sums[n]);
                     }
                 } else {
                     for n in 0..B {
-                        sums[n] = M::fma(by, row[n], sums[n]);
+                        sums[n] = M::fma(by, row[n].into(), sums[n]);
                     }
                 }
-                next += 1;
             }
             *to = sums;
+            next = end;
         }
     }
 }
@@ -246,9 +271,12 @@ mod tests {
             let layout = Picked { rows: rows + 2, ..plain_layout };
             let mut apart = vec![f64::NAN; layout.rows * width];
             (0..rows).for_each(|n| layout.put(&panel[n * width..][..width], n, &mut apart));
-            let factors = numbers(scaled_by * sums, 2);
+            let mut factors = numbers(scaled_by * sums, 2);
+            // The first ones change nothing.
+            let ones = sums / 2 + 3;
+            factors.chunks_exact_mut(sums).for_each(|row| row[..ones].fill(1.0));
             let by: Vec<u32> = (0..count as u32).map(|n| n * 3 % scaled_by as u32).collect();
-            let scales = Scales { rows: &factors, by: &by };
+            let scales = Scales { rows: &factors, by: &by, ones };
             let drawn = numbers(2 * count, 3);
             let picks: Vec<Pick> = (0..count)
                 .map(|n| Pick {
@@ -283,6 +311,26 @@ mod tests {
                 });
             }
         }
+    }
+
+    #[test]
+    fn a_panel_in_single_precision_adds_up_in_double() {
+        let layout = Picked { sums: 40, second: 0, at: 0, rows: 0 };
+        let panel: Vec<f32> = numbers(5 * 40, 1).into_iter().map(|x| x as f32).collect();
+        let picks: Vec<Pick> = (0..1000)
+            .map(|n| Pick { to: 0, from: n * 7 % 5, weight: 0.1 + f64::from(n), value: 0.0 })
+            .collect();
+        limit::with_each(|instructions| {
+            let mut sums = [0.0; 40];
+            layout.add(&panel, &picks, &mut sums);
+            for (n, sum) in sums.iter().enumerate() {
+                let plain: f64 = picks
+                    .iter()
+                    .map(|pick| pick.weight * f64::from(panel[pick.from as usize * 40 + n]))
+                    .sum();
+                assert!((sum / plain - 1.0).abs() < 1e-11, "{sum} {plain} {instructions:?}");
+            }
+        });
     }
 
     /// A row that nearly every entry is added to has as many right digits as any other.

@@ -62,7 +62,7 @@ fn interrupted_after_any_sweep_the_bits_are_the_same() {
 }
 
 /// A table of two modes whose values are biases, two components and noise, times a scale, plus an offset.
-fn table(path: &Path, scale: f64, offset: f64, weight: Option<f64>) {
+pub fn table(path: &Path, scale: f64, offset: f64, weight: Option<f64>) {
     let mut next = random(3);
     let mut normal = || (0..12).map(|_| next()).sum::<f64>() - 6.0;
     let (users, items) = (80, 60);
@@ -109,7 +109,7 @@ fn scale_offset_and_a_common_weight_change_nothing() {
 }
 
 /// (A + B)^-1 and the like, without any cleverness.
-fn inverse(matrix: &[Vec<f64>]) -> Vec<Vec<f64>> {
+pub fn inverse(matrix: &[Vec<f64>]) -> Vec<Vec<f64>> {
     let n = matrix.len();
     let identity = |i: usize| (0..n).map(move |j| f64::from(u8::from(i == j)));
     let mut rows: Vec<Vec<f64>> =
@@ -127,13 +127,13 @@ fn inverse(matrix: &[Vec<f64>]) -> Vec<Vec<f64>> {
     rows.into_iter().map(|row| row[n..].to_vec()).collect()
 }
 
-fn square(numbers: &[f64]) -> Vec<Vec<f64>> {
+pub fn square(numbers: &[f64]) -> Vec<Vec<f64>> {
     let n = numbers.len().isqrt();
     numbers.chunks(n).map(<[f64]>::to_vec).collect()
 }
 
 /// B f of a row.
-fn expected(level: &Level, row: usize) -> Vec<f64> {
+pub fn expected(level: &Level, row: usize) -> Vec<f64> {
     let (n, d) = (level.counts[row], level.features.width);
     let h: Vec<f64> = level.features.values[row * d..][..d].iter().map(|&x| f64::from(x)).collect();
     let mut f = vec![1.0, n.ln() - 4.0];
@@ -142,7 +142,7 @@ fn expected(level: &Level, row: usize) -> Vec<f64> {
     level.prior.coefficients.chunks(f.len()).map(|b| b.iter().zip(&f).map(|(b, f)| b * f).sum()).collect()
 }
 
-fn row(level: &Level, index: usize) -> Vec<f64> {
+pub fn row(level: &Level, index: usize) -> Vec<f64> {
     level.means[index * level.width..][..level.width].to_vec()
 }
 
@@ -160,8 +160,11 @@ fn values(fit: &Fit) -> Vec<f64> {
     all
 }
 
-/// One exact sweep by the formulas of DESIGN, entry by entry.
-fn naive_sweep(fit: &Fit, entries: &[(usize, usize, f64)]) -> (Vec<f64>, f64) {
+/// Means and covariances of rows.
+pub type Naive = Vec<(Vec<f64>, Vec<Vec<f64>>)>;
+
+/// One exact sweep by the formulas of DESIGN, entry by entry: rows of both modes, and the noise.
+pub fn naive_sweep(fit: &Fit, entries: &[(usize, usize, f64)]) -> (Naive, Naive, f64) {
     let [one, two] = [&fit.posterior.levels[0], &fit.posterior.levels[1]];
     let (k, noise) = (one.width, fit.posterior.noise);
     let (v_one, v_two) = (inverse(&square(&one.prior.covariance)), inverse(&square(&two.prior.covariance)));
@@ -179,7 +182,7 @@ fn naive_sweep(fit: &Fit, entries: &[(usize, usize, f64)]) -> (Vec<f64>, f64) {
     let spread = |i: usize| -> Vec<Vec<f64>> {
         let wide = Level::covariance_numbers(k);
         let of = |a: usize, b: usize| match two.covariances.get(i * wide..) {
-            Some(s) if !s.is_empty() => s[a.max(b) * (a.max(b) + 1) / 2 + a.min(b)],
+            Some(s) if !s.is_empty() => f64::from(s[a.max(b) * (a.max(b) + 1) / 2 + a.min(b)]),
             _ => f64::from(u8::from(a == b)) * f64::from(two.variances[i * k + a]),
         };
         (0..k).map(|a| (0..k).map(|b| of(a, b)).collect()).collect()
@@ -235,15 +238,16 @@ fn naive_sweep(fit: &Fit, entries: &[(usize, usize, f64)]) -> (Vec<f64>, f64) {
                 }
             }
         }
-        of_two.push(solve(&precision, &right).0);
-    }
-    let mut all = Vec::new();
-    for (p, _) in &of_one {
-        for q in &of_two {
-            all.push(p[k - 1] + q[k - 1] + (0..k - 1).map(|c| p[c] * q[c]).sum::<f64>());
+        let (mean, mut s) = solve(&precision, &right);
+        if two.covariances.is_empty() {
+            // The best ones that are independent.
+            (0..k).for_each(|a| {
+                (0..k).for_each(|b| s[a][b] = if a == b { 1.0 / precision[a][a] } else { 0.0 })
+            });
         }
+        of_two.push((mean, s));
     }
-    (all, noise)
+    (of_one, of_two, noise)
 }
 
 #[test]
@@ -328,11 +332,17 @@ fn a_sweep_of(rank: usize, whole: bool, dataset: &Dataset, data: &Data<'_>) {
         // A sweep begins with a turn.
         let mut before = fit.clone();
         before.turn().unwrap();
-        let (all, noise) = naive_sweep(&before, &entries);
+        let (of_one, of_two, noise) = naive_sweep(&before, &entries);
         fit.sweep(data).unwrap();
+        let k = rank + 1;
+        let value = |p: &[f64], q: &[f64]| p[k - 1] + q[k - 1] + (0..k - 1).map(|c| p[c] * q[c]).sum::<f64>();
+        let all = of_one.iter().flat_map(|p| of_two.iter().map(move |q| value(&p.0, &q.0)));
         let ours = values(&fit);
-        let worst = ours.iter().zip(&all).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+        let worst = ours.iter().zip(all).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
         assert!(worst < 1e-9, "sweep {sweep}: {worst:e}");
+        for (ours, (_, s)) in fit.posterior.levels[1].variances.chunks(k).zip(&of_two) {
+            assert!((0..k).all(|a| (f64::from(ours[a]) / s[a][a] - 1.0).abs() < 1e-5), "sweep {sweep}");
+        }
         assert!((fit.posterior.noise / noise - 1.0).abs() < 1e-9, "sweep {sweep}");
     }
 }

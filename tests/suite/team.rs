@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 use tenfill_engine::Control;
+use tenfill_engine::bayes::{Room, Sizes};
 use tenfill_engine::objective::Needs;
 use tenfill_engine::recipe::Recipe;
 use tenfill_engine::run::{Config, Every, Init, Limits, Outcome, RunDirectory, complete, resume, unobserved};
@@ -240,10 +241,12 @@ fn one_of_several_processes_needs_less() {
     // What the command says is what a process reserves.
     let manifest = dataset.manifest();
     let dims: Vec<u64> = manifest.level_dims().iter().map(|&dim| dim.into()).collect();
-    let sweeps = tenfill_engine::bayes::bytes(&dims, manifest.train.entries, 9, 1, false);
+    let sweeps = Sizes { dims: &dims, entries: manifest.train.entries, rank: 9, grows: false };
+    let room = Room { lanes: 2, sums: 128 << 20 };
     let told = crate::common::run(place.path(), "inspect data --rank 9 --processes 4 --threads 1".split(' '));
     let first = four.with_chunks().with_growth(manifest, &[9, 9, 9], 1).with_biases(&dataset);
-    assert_eq!(told["memory_bytes"], four.with_sweeps(sweeps).after(&first).most());
+    let needs = four.with_sweeps(sweeps.bytes(room), (2, room.sums));
+    assert_eq!(told["memory_bytes"], needs.after(&first).most());
 }
 
 #[test]

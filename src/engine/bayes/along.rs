@@ -4,6 +4,7 @@ use super::batch::{Aligned, factors};
 use super::design::Design;
 use super::level::Level;
 use super::pass::{Pass, sums_width};
+use super::row::start;
 use super::shape::{EntryRows, EntryVariances, Segment, Shape};
 use crate::MAX_ORDER;
 use crate::kernel::PANEL_TILE;
@@ -24,6 +25,8 @@ pub(super) struct Along {
     pub(super) from: Vec<Option<usize>>,
     /// The columns of the target that other levels than 0 have to do with.
     pub(super) varied: Vec<usize>,
+    /// How many numbers of a row of its sums those have nothing to do with, from the first one on.
+    pub(super) ones: usize,
     /// Whether an entry adds the same to the target's sums as all others of its slice.
     pub(super) same: bool,
     /// Whether level 0 has components without the target.
@@ -81,6 +84,7 @@ impl Along {
         let mut along = Along {
             target: Design::new(shape, *target, Some(0), &vec![false; levels.len()]),
             varied: Vec::new(),
+            ones: 0,
             far: (1..levels.len()).filter(far).collect(),
             beside: slice.has_beside(*target) && levels[*target].width > 1,
             slice,
@@ -92,6 +96,7 @@ impl Along {
             bare: (has(0), has(*target)),
         };
         along.varied = along.target.varied();
+        along.ones = along.varied.first().map_or(0, |&first| start(first));
         along.scaled = along.scaled_by(shape, levels, *target);
         along
     }

@@ -8,12 +8,13 @@
 use super::cells::{self, Alike};
 use super::level::{Level, Prior, covariance_width};
 use super::offsets::offset;
-use super::row::start;
+use super::row::{congruence, start};
 use super::shape::{EntryRows, Segment, Shape};
 use super::start::{orthonormal, project};
 use super::sweeps::{Data, Fit, Posterior};
 use crate::MAX_ORDER;
 use crate::error::{Error, Result};
+use crate::kernel::vectorised;
 use crate::manifold::Distribution;
 use crate::model::Clip;
 use crate::reduce::own_lanes;
@@ -21,6 +22,7 @@ use crate::rows::Square;
 use crate::stream::Stream;
 use rand::SeedableRng;
 use rand_pcg::Pcg64;
+use rayon::prelude::*;
 
 /// A sum must be so many standard deviations above what noise makes of it.
 const SURE: f64 = 5.0;
@@ -298,13 +300,19 @@ impl Level {
             if inside(i) && inside(j) { m[(i - first, j - first)] } else { f64::from(u8::from(i == j)) }
         };
         if !self.covariances.is_empty() {
-            let (turn, wide) = (Square::from_fn(k, whole).transpose(), self.covariance_width());
-            for row in 0..self.rows {
-                let s = turn.congruence(&self.covariance(row));
-                let to = &mut self.covariances[row * wide..][..wide];
-                (0..k).for_each(|i| (0..=i).for_each(|j| to[start(i) + j] = s[(i, j)]));
-                (0..k).for_each(|i| self.variances[row * k + i] = s[(i, i)] as f32);
-            }
+            let turn: Vec<f64> = (0..k * k).map(|n| whole(n / k, n % k)).collect();
+            let wide = self.covariance_width();
+            let rows = self.covariances.par_chunks_mut(wide).zip(self.variances.par_chunks_mut(k));
+            rows.for_each_init(
+                || vec![0.0; 2 * k * k],
+                |room, (covariance, variances)| {
+                    vectorised(
+                        #[inline(always)]
+                        || congruence(&turn, covariance, room),
+                    );
+                    (0..k).for_each(|i| variances[i] = covariance[start(i) + i]);
+                },
+            );
         }
         let independent = self.covariances.is_empty();
         for (mean, variance) in self.means.chunks_exact_mut(k).zip(self.variances.chunks_exact_mut(k)) {
@@ -385,7 +393,8 @@ impl Level {
             for (row, to) in covariances.chunks_exact_mut(stride).enumerate() {
                 let s = self.covariance(row);
                 let both = |i: usize, j: usize| Some(s[(old(i)?, old(j)?)]);
-                (0..wide).for_each(|i| (0..=i).for_each(|j| to[start(i) + j] = both(i, j).unwrap_or(0.0)));
+                (0..wide)
+                    .for_each(|i| (0..=i).for_each(|j| to[start(i) + j] = both(i, j).unwrap_or(0.0) as f32));
             }
         }
         self.covariances = covariances;

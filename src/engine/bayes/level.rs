@@ -238,13 +238,16 @@ impl Moments {
         Some((b, used))
     }
 
-    /// The bits, as they travel between processes.
-    pub(super) fn words(&self) -> Vec<u64> {
-        self.clone().numbers().map(|x| x.to_bits()).collect()
+    /// The numbers, as they are added up and kept.
+    pub(super) fn to_numbers(&self) -> Vec<f64> {
+        self.clone().numbers().map(|x| *x).collect()
     }
 
-    pub(super) fn set(&mut self, words: &[u64]) {
-        self.numbers().zip(words).for_each(|(to, word)| *to = f64::from_bits(*word));
+    /// From such numbers.
+    pub(super) fn of(k: usize, features: usize, numbers: &[f64]) -> Self {
+        let mut moments = Moments::new(k, features);
+        moments.numbers().zip(numbers).for_each(|(to, x)| *to = *x);
+        moments
     }
 }
 
@@ -270,7 +273,7 @@ pub struct Level {
     pub variances: Vec<f32>,
     /// Their covariances, row after row, each a packed triangle filled up to whole tiles; empty where columns are
     /// taken as independent.
-    pub covariances: Vec<f64>,
+    pub covariances: Vec<f32>,
     /// The weight of every row's entries.
     pub counts: Vec<f64>,
     /// What is known of a row before its values.
@@ -282,7 +285,7 @@ pub struct Level {
 /// Covariances are whole where a row has fewer entries than this, on average, per number of its own...
 const SCARCE: f64 = 8.0;
 /// ...and where they take no more memory than this.
-const MOST_COVARIANCES: u64 = 64 << 20;
+const MOST_COVARIANCES: u64 = 32 << 20;
 
 /// Numbers of the covariance of a row of k numbers.
 pub(super) fn covariance_width(k: usize) -> usize {
@@ -292,7 +295,7 @@ pub(super) fn covariance_width(k: usize) -> usize {
 /// The memory of the covariances of so many rows with so many entries: none where columns are taken as independent,
 /// because there are entries enough or not enough room.
 pub(super) fn covariance_bytes(rows: u64, entries: u64, k: usize) -> u64 {
-    let bytes = rows * (covariance_width(k) * size_of::<f64>()) as u64;
+    let bytes = rows * (covariance_width(k) * size_of::<f32>()) as u64;
     let scarce = (entries as f64) < SCARCE * k as f64 * rows as f64;
     if k > 1 && scarce && bytes <= MOST_COVARIANCES { bytes } else { 0 }
 }
@@ -313,7 +316,7 @@ impl Level {
     pub(super) fn set_covariances(&mut self) {
         let entries = self.counts.iter().sum::<f64>() as u64;
         let bytes = covariance_bytes(self.rows as u64, entries, self.width);
-        self.covariances = vec![0.0; bytes as usize / size_of::<f64>()];
+        self.covariances = vec![0.0; bytes as usize / size_of::<f32>()];
     }
 
     /// The covariance of a row, as a square; its variances where it is not whole.
@@ -323,7 +326,7 @@ impl Level {
             return Square::from_fn(self.width, |i, j| if i == j { f64::from(s[i]) } else { 0.0 });
         }
         let from = &self.covariances[row * self.covariance_width()..];
-        Square::from_fn(self.width, |i, j| from[start(i.max(j)) + i.min(j)])
+        Square::from_fn(self.width, |i, j| f64::from(from[start(i.max(j)) + i.min(j)]))
     }
 
     #[inline(always)]

@@ -11,12 +11,13 @@
 //! | what is added to values beside their rows? | [`Table`]: a number per cell of two modes, or per time since the first entry |
 //! | what is there before the first sweep? | `start` |
 //! | what is there where another fit is the beginning? | `onto` |
-//! | what is a sweep? | [`Fit::sweep`] |
+//! | what is a sweep, and where may it be left and gone on with? | [`Fit::advance`], [`Inside`] |
 //! | which components are missing? | `grow`, which asks the residuals of validation entries; of pairs of modes `cells` |
 //! | which components are too many? | `trim`, which asks them, too |
 //! | what follows a sweep? | [`Course`] |
 //! | is it as sure as it may be? | [`Fit::calibrate`], by validation entries |
 //! | what does a model keep of it? | `keep` |
+//! | how much memory does it take, and how many passes? | [`Sizes`] |
 //!
 //! Rows of different levels are taken as independent given the data, and so are the columns of all rows but
 //! those of the first level, whose covariances are whole, and of levels whose rows have few entries. Everything is in units of the values' standard
@@ -29,8 +30,10 @@ mod cells;
 mod course;
 mod design;
 mod grow;
+mod inside;
 mod keep;
 mod level;
+mod memory;
 mod offsets;
 mod onto;
 mod pass;
@@ -44,9 +47,11 @@ mod worker;
 
 pub use course::{Change, Course, Limits, Trial};
 pub use grow::Evidence;
+pub use inside::{Aside, Inside, Position};
 pub use level::{Features, Level, Prior};
+pub use memory::{Room, Sizes};
 pub use offsets::{Cells, Table};
 pub use onto::Origins;
 pub use shape::{Segment, Shape};
 pub use slices::Slices;
-pub use sweeps::{Data, Fit, Posterior, Terms, bytes, per_weight, sums};
+pub use sweeps::{Data, Fit, Posterior, Rows, Terms, per_weight};

@@ -268,8 +268,16 @@ impl Fit {
         data.train.team().combine(&mut first, Combine::Min);
         let first = first.into_iter().map(|first| first as u32).collect();
         let variance = self.posterior.noise / TIME_DAMPING;
+        let before = self.posterior.tables.len();
         let passes = self.add_cells(data, vec![Cells::Time { of, clock, first }], vec![variance])?;
-        Ok(1 + passes + self.fit_tables(data)?)
+        match self.fit_tables(data) {
+            Ok(more) => Ok(1 + passes + more),
+            Err(error) => {
+                // Whoever goes on from here adds it again.
+                self.posterior.tables.truncate(before);
+                Err(error)
+            }
+        }
     }
 
     /// Fits the numbers of all cells to what is left of their entries. Returns how many passes that took.

@@ -34,7 +34,7 @@ impl Fit {
             level.move_onto(&origins[mode], counts, number > 0);
         }
         (self.terms.thresholds, self.terms.range) = (thresholds, range);
-        self.posterior.sums = Vec::new();
+        (self.posterior.sums, self.posterior.inside) = (Vec::new(), None);
         self.posterior.sweep = SWEEPS;
         let of_level = |level: usize| origins[self.terms.mode_order[level]].as_slice();
         let pairs = tables.iter().filter_map(|table| table.onto(&of_level)).collect();
@@ -93,7 +93,7 @@ impl Level {
             variances.for_each(|(i, to)| *to = covariance[(i, i)] as f32);
             if !self.covariances.is_empty() {
                 let to = &mut self.covariances[row * wide..][..wide];
-                (0..k).for_each(|i| (0..=i).for_each(|j| to[start(i) + j] = covariance[(i, j)]));
+                (0..k).for_each(|i| (0..=i).for_each(|j| to[start(i) + j] = covariance[(i, j)] as f32));
             }
         }
     }

@@ -2,21 +2,21 @@
 //! added to the sums that rows of another level will be fitted to.
 
 use super::along::Along;
-use super::level::{Level, Moments};
+use super::batch::layout;
+use super::level::Level;
 use super::offsets::Table;
 use super::row::axpy;
 use super::shape::Shape;
-use super::slices::{Pending, Slices};
+use super::slices::Slices;
 use super::worker::{Given, LaneFound, Worker};
 use crate::error::{Error, Result};
 use crate::kernel::Picked;
 use crate::model::Ends;
 use crate::rows::triangle_len;
 use crate::stream::{Lane, Stream};
-use crate::team::Combine;
+use crate::team::{Combine, Team};
 use rayon::prelude::*;
 use std::ops::Range;
-use std::sync::{Mutex, PoisonError};
 
 /// The numbers of one row's sums: A packed, and b, both filled up to whole tiles.
 pub(super) fn sums_width(k: usize) -> usize {
@@ -40,35 +40,47 @@ pub(super) struct Pass<'a> {
     pub(super) rows: Range<usize>,
 }
 
-/// What a pass has found.
-pub(super) struct Passed {
-    /// What the rows of level 0 add up to.
-    pub(super) moments: Moments,
-    /// The sums of the target's rows.
-    pub(super) sums: Vec<f64>,
+/// What a wave of lanes has found.
+pub(super) struct Wave {
+    /// Lane by lane, in their order; before the first of a pass, what slices that come in windows have.
+    pub(super) lanes: Vec<LaneFound>,
+    /// The rows of these, in the first wave of a pass.
+    pub(super) given: Option<Vec<f64>>,
+    /// Lanes of the part that are done, of all processes.
+    pub(super) done: usize,
 }
 
-/// Goes through a part of every lane. Returns what was found and, apart, the new rows of level 0: their
-/// indices, means and variances.
+/// Goes through a part of some lanes, from one on: as many at a time as there are threads and room for sums. Of several
+/// processes each has few lanes, and goes through all of them: sums travel in their order. What is `given` is not known
+/// before the first wave of a pass.
 pub(super) fn run(
     pass: &Pass<'_>,
     (stream, slices): (&Stream, &Slices),
-    pending: &mut [Pending],
     part: (usize, usize),
-) -> Result<(Passed, NewRows)> {
+    done: usize,
+    given: Option<&[f64]>,
+) -> Result<Wave> {
     let team = stream.team();
-    let (k, width) = (pass.levels[0].width, sums_width(pass.levels[pass.target].width));
-    let features = pass.levels[0].features.count();
+    let k = pass.levels[0].width;
+    let width = sums_width(pass.levels[pass.target].width);
     let along = Along::new(pass);
-    // Memory that was given back costs as much to get again as a batch of entries.
-    let spare = Mutex::new(Vec::<Vec<f64>>::new());
-    let (given, of_large) = large_rows((pass, &along), (stream, slices))?;
-    let work = |(lane, pending): (&Lane, &mut Pending)| -> Result<LaneFound> {
-        let sums = spare.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let sums = sums.unwrap_or_else(|| vec![0.0; pass.rows.len() * width]);
-        let mut worker = Worker::new(pass, &along, sums);
+    let mut wave = Wave { lanes: Vec::new(), given: None, done };
+    if given.is_none() {
+        let (numbers, found) = large_rows((pass, &along), (stream, slices))?;
+        wave.lanes.extend(found);
+        wave.given = Some(numbers);
+    }
+    let wide = k * (k + 1) + layout(pass.levels[pass.target].width, 0).width();
+    let numbers = wave.given.as_deref().or(given).unwrap_or_default();
+    if numbers.len() != slices.large().len() * wide {
+        // They may come from a file.
+        return team.agree(Err(Error::request("the rows of a sweep do not go with its slices")));
+    }
+    let given: Vec<Given> = numbers.chunks_exact(wide).map(|numbers| Given::of(numbers, k)).collect();
+    let work = |lane: &Lane| -> Result<LaneFound> {
+        let mut worker = Worker::new(pass, &along, slices.zeros(pass.rows.len() * width));
         let mut broken = false;
-        slices.for_each(stream, lane, part, pending, |slice, entries| match slices.number_of(slice) {
+        slices.for_each(stream, lane, part, |slice, entries| match slices.number_of(slice) {
             Some(number) => worker.window(slice, &given[number], entries),
             None => broken |= !worker.slice(slice, entries),
         })?;
@@ -77,68 +89,64 @@ pub(super) fn run(
         }
         Ok(worker.end())
     };
-    let mut passed = Passed { moments: Moments::new(k, features), sums: vec![0.0; pass.rows.len() * width] };
-    let mut new = NewRows::default();
-    let mut parts = Vec::new();
-    if let Some(found) = of_large {
-        new.add(&found);
-        if team.is_alone() {
-            passed.moments.add(&found.moments);
-        } else {
-            parts.push(found);
-        }
-    }
-    // As many lanes at a time as there are threads: that many sums are in memory. Of several processes each
-    // has few lanes, and sums travel in their order.
-    let together = if team.is_alone() { rayon::current_num_threads() } else { stream.lanes().len().max(1) };
-    let mut found = Ok(());
-    for (lanes, pending) in stream.lanes().chunks(together).zip(pending.chunks_mut(together)) {
-        let wave: Result<Vec<LaneFound>> = lanes.par_iter().zip(pending).map(work).collect();
-        match wave {
-            Err(error) => found = Err(error),
-            Ok(wave) => {
-                for mut lane in wave {
-                    new.add(&lane);
-                    if team.is_alone() {
-                        axpy(1.0, &lane.sums, &mut passed.sums);
-                        passed.moments.add(&lane.moments);
-                        lane.sums.fill(0.0);
-                        spare.lock().unwrap_or_else(PoisonError::into_inner).push(lane.sums);
-                    } else {
-                        (lane.means, lane.variances) = (Vec::new(), Vec::new());
-                        parts.push(lane);
-                    }
-                }
-            }
-        }
-    }
-    team.agree(found)?;
-    if !team.is_alone() {
-        team.chain(&mut passed.sums, |offset, to| {
-            let with_sums = parts.iter().filter(|lane| !lane.sums.is_empty());
-            with_sums.for_each(|lane| axpy(1.0, &lane.sums[offset..][..to.len()], to));
-        });
-        let mut few = vec![0.0; Moments::new(k, features).words().len()];
-        team.chain(&mut few, |offset, to| {
-            for lane in &parts {
-                let words = lane.moments.words();
-                let numbers: Vec<f64> = words.iter().map(|&word| f64::from_bits(word)).collect();
-                axpy(1.0, &numbers[offset..][..to.len()], to);
-            }
-        });
-        let words: Vec<u64> = few.iter().map(|x| x.to_bits()).collect();
-        passed.moments.set(&words);
-    }
-    Ok((passed, new))
+    let (own, all) = (stream.lanes(), stream.all_lanes());
+    let before = all.iter().position(|lane| Some(lane) == own.first()).unwrap_or(0);
+    let lanes = &own[done.saturating_sub(before).min(own.len())..];
+    let together = match team.is_alone() {
+        true => rayon::current_num_threads().min(slices.room.lanes).clamp(1, lanes.len().max(1)),
+        false => lanes.len(),
+    };
+    let found: Result<Vec<LaneFound>> = lanes.par_iter().take(together).map(work).collect();
+    wave.lanes.extend(team.agree(found)?);
+    wave.done = if team.is_alone() { done.saturating_add(together) } else { all.len() };
+    Ok(wave)
 }
 
-/// The rows of slices that come in windows, which are fitted before all others; and what was found of them, which the
-/// first process has.
+/// Numbers that are added by one thread.
+const PIECE: usize = 1 << 16;
+
+impl Wave {
+    /// Adds what was found to the sums of the target's rows and to what rows of level 0 add up to: lane by lane, and
+    /// so from process to process.
+    pub(super) fn add_to(&self, team: Team, sums: &mut [f64], moments: &mut [f64]) {
+        let of_lanes: Vec<Vec<f64>> = self.lanes.iter().map(|lane| lane.moments.to_numbers()).collect();
+        let with_sums: Vec<&[f64]> =
+            self.lanes.iter().map(|lane| &lane.sums[..]).filter(|sums| !sums.is_empty()).collect();
+        if team.is_alone() {
+            sums.par_chunks_mut(PIECE).enumerate().for_each(|(piece, to)| {
+                with_sums.iter().for_each(|sums| axpy(1.0, &sums[piece * PIECE..][..to.len()], to));
+            });
+            of_lanes.iter().for_each(|numbers| axpy(1.0, numbers, moments));
+            return;
+        }
+        let of_moments: Vec<&[f64]> = of_lanes.iter().map(|numbers| &numbers[..]).collect();
+        for (to, parts) in [(sums, with_sums), (moments, of_moments)] {
+            let before = to.to_vec();
+            team.chain(to, |offset, to| {
+                if team.is_first() {
+                    to.copy_from_slice(&before[offset..][..to.len()]);
+                }
+                parts.iter().for_each(|part| axpy(1.0, &part[offset..][..to.len()], to));
+            });
+        }
+    }
+
+    /// Gives the memory of the lanes' sums back, for the next ones.
+    pub(super) fn end(self, slices: &Slices) {
+        self.lanes
+            .into_par_iter()
+            .filter(|lane| !lane.sums.is_empty())
+            .for_each(|lane| slices.give_back(lane.sums));
+    }
+}
+
+/// The rows of slices that come in windows, which are fitted before all others, as numbers; and what was found of them,
+/// which the first process has.
 fn large_rows(
     (pass, along): (&Pass<'_>, &Along),
     (stream, slices): (&Stream, &Slices),
-) -> Result<(Vec<Given>, Option<LaneFound>)> {
-    let large = slices.large();
+) -> Result<(Vec<f64>, Option<LaneFound>)> {
+    let (large, team) = (slices.large(), stream.team());
     if large.is_empty() {
         return Ok((Vec::new(), None));
     }
@@ -154,51 +162,45 @@ fn large_rows(
             axpy(1.0, &worker.numbers(), to);
         },
     )?;
-    let rows = large.iter().zip(sums.chunks_exact(width)).map(|(&slice, sums)| worker.give(slice, sums));
-    let given: Option<Vec<Given>> = rows.collect();
-    let team = stream.team();
-    let given = team.agree(given.ok_or_else(|| Error::not_finite("a row")))?;
-    Ok((given, team.is_first().then(|| worker.end())))
-}
-
-/// Rows of level 0 that were fitted in a pass.
-#[derive(Default)]
-pub(super) struct NewRows {
-    slices: Vec<u32>,
-    means: Vec<f64>,
-    variances: Vec<f32>,
-}
-
-impl NewRows {
-    fn add(&mut self, lane: &LaneFound) {
-        self.slices.extend_from_slice(&lane.slices);
-        self.means.extend_from_slice(&lane.means);
-        self.variances.extend_from_slice(&lane.variances);
+    let mut numbers = Vec::new();
+    for (&slice, sums) in large.iter().zip(sums.chunks_exact(width)) {
+        match worker.give(slice, sums) {
+            Some(given) => numbers.extend(given.to_numbers()),
+            None => return team.agree(Err(Error::not_finite("a row"))),
+        }
     }
+    Ok((numbers, team.is_first().then(|| worker.end())))
+}
 
-    /// Puts them in their place; those of other processes, too.
-    pub(super) fn put(&self, team: crate::team::Team, level: &mut Level) {
+impl Wave {
+    /// Puts new rows of level 0 in their place; those of other processes, too.
+    pub(super) fn put(&self, team: Team, level: &mut Level) {
         let k = level.width;
-        let rows = self.means.chunks_exact(k).zip(self.variances.chunks_exact(k));
+        let rows = || {
+            self.lanes.iter().flat_map(|lane| {
+                let rows = lane.means.chunks_exact(k).zip(lane.variances.chunks_exact(k));
+                lane.slices.iter().map(|&slice| slice as usize).zip(rows)
+            })
+        };
         if team.is_alone() {
-            for (&slice, (mean, variance)) in self.slices.iter().zip(rows) {
-                level.means[slice as usize * k..][..k].copy_from_slice(mean);
-                level.variances[slice as usize * k..][..k].copy_from_slice(variance);
+            for (slice, (mean, variance)) in rows() {
+                level.means[slice * k..][..k].copy_from_slice(mean);
+                level.variances[slice * k..][..k].copy_from_slice(variance);
             }
             return;
         }
         // A row is fitted by one process: the others have nothing to say of it.
         let mut fitted: Vec<u64> = vec![0; level.rows.div_ceil(64)];
-        self.slices.iter().for_each(|&slice| fitted[slice as usize / 64] |= 1 << (slice % 64));
+        rows().for_each(|(slice, _)| fitted[slice / 64] |= 1 << (slice % 64));
         team.combine(&mut fitted, Combine::Or);
         let mut words = vec![0u64; level.rows * k];
-        for (&slice, (mean, _)) in self.slices.iter().zip(rows.clone()) {
-            words[slice as usize * k..][..k].iter_mut().zip(mean).for_each(|(to, x)| *to = x.to_bits());
+        for (slice, (mean, _)) in rows() {
+            words[slice * k..][..k].iter_mut().zip(mean).for_each(|(to, x)| *to = x.to_bits());
         }
         team.combine(&mut words, Combine::Or);
         let mut variances = vec![0u64; level.rows * k];
-        for (&slice, (_, variance)) in self.slices.iter().zip(rows) {
-            let to = &mut variances[slice as usize * k..][..k];
+        for (slice, (_, variance)) in rows() {
+            let to = &mut variances[slice * k..][..k];
             to.iter_mut().zip(variance).for_each(|(to, x)| *to = u64::from(x.to_bits()));
         }
         team.combine(&mut variances, Combine::Or);

@@ -70,6 +70,30 @@ pub(super) fn axpy(a: f64, x: &[f64], to: &mut [f64]) {
     to.iter_mut().zip(x).for_each(|(to, x)| *to += a * x);
 }
 
+/// M S M^T in the place of S, a packed triangle; M is row-major, and `room` has twice its numbers.
+#[inline(always)]
+pub(super) fn congruence(m: &[f64], s: &mut [f32], room: &mut [f64]) {
+    let k = m.len().isqrt();
+    let (square, product) = room.split_at_mut(k * k);
+    for i in 0..k {
+        for j in 0..=i {
+            let x = f64::from(s[start(i) + j]);
+            (square[i * k + j], square[j * k + i]) = (x, x);
+        }
+    }
+    product.fill(0.0);
+    for (to, by) in product.chunks_exact_mut(k).zip(m.chunks_exact(k)) {
+        for (from, &by) in square.chunks_exact(k).zip(by) {
+            axpy(by, from, to);
+        }
+    }
+    for (i, row) in product.chunks_exact(k).enumerate() {
+        for (to, by) in s[start(i)..][..=i].iter_mut().zip(m.chunks_exact(k)) {
+            *to = dot(row, by) as f32;
+        }
+    }
+}
+
 /// The inverse of a symmetric positive definite matrix.
 pub(super) fn invert(matrix: &[f64], k: usize) -> Option<Vec<f64>> {
     let mut room = RowRoom::new(k);
@@ -81,4 +105,27 @@ pub(super) fn invert(matrix: &[f64], k: usize) -> Option<Vec<f64>> {
 #[inline(always)]
 pub(super) fn start(i: usize) -> usize {
     triangle_len(i)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_triangle_is_turned_as_plain_loops_say() {
+        for k in [1usize, 3, 8, 17] {
+            let m: Vec<f64> = (0..k * k).map(|n| ((n * 7 + 3) % 11) as f64 - 5.0).collect();
+            let at = |i: usize, j: usize| ((i.max(j) * 5 + i.min(j) * 3) % 7) as f64 + 0.5;
+            let mut s: Vec<f32> = vec![0.0; triangle_len(k)];
+            (0..k).for_each(|i| (0..=i).for_each(|j| s[start(i) + j] = at(i, j) as f32));
+            congruence(&m, &mut s, &mut vec![0.0; 2 * k * k]);
+            for i in 0..k {
+                for j in 0..=i {
+                    let all = (0..k * k).map(|n| m[i * k + n / k] * at(n / k, n % k) * m[j * k + n % k]);
+                    let plain: f64 = all.sum();
+                    assert!((f64::from(s[start(i) + j]) - plain).abs() < 1e-3, "{k}: {i} {j}");
+                }
+            }
+        }
+    }
 }

@@ -6,13 +6,22 @@
 //!
 //! A slice of very many entries comes in windows, in whichever lanes it lies. What they all add up to, which its row
 //! is fitted to, is found before ([`Slices::of_large`]), so that its blocks are read twice.
+//!
+//! A lane may be gone through in parts. Nothing is kept from one to the next: what a part finds of a slice that an
+//! earlier one has begun it reads again, so that a part can be the first that a process sees.
 
+use super::memory::{Room, SUMS};
 use crate::MAX_ORDER;
 use crate::error::Result;
 use crate::kernel::BlockView;
 use crate::reduce::{own_lanes, share_words};
 use crate::stream::{Lane, Stream};
 use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
+
+/// The entries of a lane after which a pass may be ended and gone on with: a constant of the results, because sums of
+/// lanes are added up there.
+const PART: u64 = 1 << 22;
 
 /// The most entries that are in memory together: of a slice of more, a window. A constant of the results. Two blocks
 /// have no more, so that of three that share a slice the one between has nothing else.
@@ -98,11 +107,17 @@ pub struct Slices {
     /// Slices that come in windows, ascending.
     large: Vec<u32>,
     window: usize,
+    /// The parts of a pass.
+    pub(super) parts: usize,
+    /// What sums may take.
+    pub(super) room: Room,
+    /// Memory of sums, all of them zero: what was given back costs as much to get again as a batch of entries.
+    spare: Mutex<Vec<Vec<f64>>>,
 }
 
-/// What is left of a lane between its parts: the slice that is not at its end yet.
+/// A slice that is not at its end yet.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Pending {
+struct Pending {
     slice: Option<u32>,
     is_large: bool,
     entries: Entries,
@@ -118,8 +133,17 @@ impl Slices {
     pub fn in_windows(stream: &Stream, per_weight: f64, order: usize, window: usize) -> Result<Self> {
         let large =
             large_slices(stream.table().map(|row| (row.first, row.last, row.entries as usize)), window);
-        let mut slices = Slices { per_weight, tails: Vec::new(), large, window };
         let all = stream.all_lanes();
+        let entries = all.iter().map(|lane| lane.entries).max().unwrap_or(0);
+        let mut slices = Slices {
+            per_weight,
+            tails: Vec::new(),
+            large,
+            window,
+            parts: entries.div_ceil(PART).max(1) as usize,
+            room: Room { lanes: usize::MAX, sums: SUMS },
+            spare: Mutex::default(),
+        };
         let words = share_words(stream, own_lanes(stream, |lane| slices.head(stream, lane))?);
         slices.tails = vec![None; all.len()];
         for (lane, words) in words.iter().enumerate().filter(|(_, words)| !words.is_empty()) {
@@ -134,6 +158,37 @@ impl Slices {
             }
         }
         Ok(slices)
+    }
+
+    /// With passes in so many parts.
+    pub fn in_parts(self, parts: usize) -> Self {
+        Slices { parts, ..self }
+    }
+
+    /// With so much room for sums.
+    pub fn within(self, room: Room) -> Self {
+        Slices { room, ..self }
+    }
+
+    /// So many numbers, all of them zero.
+    pub(super) fn zeros(&self, count: usize) -> Vec<f64> {
+        let spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let mut zeros = spare.unwrap_or_default();
+        if zeros.len() != count {
+            zeros = vec![0.0; count];
+        }
+        zeros
+    }
+
+    /// Takes such numbers back, for the next lane.
+    pub(super) fn give_back(&self, mut numbers: Vec<f64>) {
+        numbers.fill(0.0);
+        self.spare.lock().unwrap_or_else(PoisonError::into_inner).push(numbers);
+    }
+
+    /// Gives that memory back.
+    pub(super) fn forget(&self) {
+        self.spare.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
     /// The slices that come in windows.
@@ -245,14 +300,13 @@ impl Slices {
         })
     }
 
-    /// Calls `each` with every slice of a part of a lane: the blocks of `part` of so many; with those that come in
-    /// windows, once for each. What is left waits in `pending`, and is handed out at the latest with the last part.
+    /// Calls `each` with every slice that ends in a part of a lane: the blocks of `part` of so many; with those that
+    /// come in windows, once for each.
     pub(super) fn for_each(
         &self,
         stream: &Stream,
         lane: &Lane,
         (part, parts): (usize, usize),
-        pending: &mut Pending,
         mut each: impl FnMut(u32, &Entries),
     ) -> Result<()> {
         let all = stream.all_lanes();
@@ -260,8 +314,9 @@ impl Slices {
         let skipped = self.begins_inside(stream, lane).then_some(lane.slices.start);
         let count = lane.blocks.len();
         let at = |part: usize| lane.blocks.start + (2 * count * part + parts) / (2 * parts);
-        let (from, to) =
-            if parts == 1 { (lane.blocks.start, lane.blocks.end) } else { (at(part), at(part + 1)) };
+        let (from, to) = (at(part), at(part + 1));
+        let open = |end: usize| self.open(stream, lane, end, skipped);
+        let mut pending = self.begun(stream, lane, from, open(from))?;
         self.blocks(stream, lane, from..to, |indices, value, weight| {
             if Some(indices[0]) != skipped {
                 let window = if pending.is_large { self.window } else { usize::MAX };
@@ -271,12 +326,42 @@ impl Slices {
             }
         })?;
         if part + 1 == parts {
-            if let Some(tail) = self.tails[number].as_ref().filter(|_| pending.slice.is_some()) {
+            if let Some(tail) = &self.tails[number] {
+                // Entries of no weight may be all that this lane has of it.
+                let last = lane.slices.end - 1;
+                if pending.slice != Some(last) {
+                    pending.end(&mut each);
+                    pending.slice = Some(last);
+                }
                 pending.entries.add(tail);
             }
             pending.end(&mut each);
+        } else if pending.slice != open(to) {
+            pending.end(&mut each);
         }
         Ok(())
+    }
+
+    /// The slice that may go on behind a block of a lane. One that comes in windows need not be kept together, and one of
+    /// an earlier lane is no concern of this one.
+    fn open(&self, stream: &Stream, lane: &Lane, end: usize, skipped: Option<u32>) -> Option<u32> {
+        let last = (end > lane.blocks.start).then(|| stream.block_row(end - 1).last);
+        last.filter(|&slice| Some(slice) != skipped && self.number_of(slice).is_none())
+    }
+
+    /// What blocks before `end` have of a slice, read again.
+    fn begun(&self, stream: &Stream, lane: &Lane, end: usize, slice: Option<u32>) -> Result<Pending> {
+        let mut pending = Pending::default();
+        let Some(slice) = slice else { return Ok(pending) };
+        let has = |block: &usize| stream.block_row(*block).last == slice;
+        let last = (lane.blocks.start..end).rev().take_while(has).last().unwrap_or(end);
+        // The first one may have it behind others.
+        self.blocks(stream, lane, last..end, |indices, value, weight| {
+            if indices[0] == slice {
+                pending.push(usize::MAX, indices, value, weight, &mut |_, _| {});
+            }
+        })?;
+        Ok(pending)
     }
 }
 

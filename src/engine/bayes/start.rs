@@ -4,7 +4,7 @@ use super::cells::{Alike, pairs_of};
 use super::level::{Features, Level, Prior};
 use super::row::axpy;
 use super::shape::Shape;
-use super::slices::{Entries, Pending, Slices};
+use super::slices::{Entries, Slices};
 use crate::error::{Error, Result};
 use crate::manifold::{Distribution, orthonormalize};
 use crate::reduce::own_lanes;
@@ -419,7 +419,7 @@ fn both_ways(
     let lanes = own_lanes(stream, |lane| {
         let (mut rows, mut numbers) = (Vec::new(), Vec::new());
         let mut sums = vec![0.0; rows_b * wide_b];
-        slices.for_each(stream, lane, (0, 1), &mut Pending::default(), |slice, entries| {
+        slices.for_each(stream, lane, (0, 1), |slice, entries| {
             let mut row = vec![0.0; wide_a];
             match slices.number_of(slice) {
                 Some(number) => row.copy_from_slice(&large[number * wide_a..][..wide_a]),

@@ -120,7 +120,7 @@ impl Level {
             for (row, to) in covariances.chunks_exact_mut(stride).enumerate() {
                 let s = self.covariance(row);
                 for (i, &a) in columns.iter().enumerate() {
-                    (0..=i).for_each(|j| to[start(i) + j] = s[(a, columns[j])]);
+                    (0..=i).for_each(|j| to[start(i) + j] = s[(a, columns[j])] as f32);
                 }
             }
         }

@@ -94,6 +94,20 @@ pub(super) struct Given {
     given: Vec<f64>,
 }
 
+impl Given {
+    /// All numbers, one after the other.
+    pub(super) fn to_numbers(&self) -> Vec<f64> {
+        [&self.mean[..], &self.covariance, &self.given].concat()
+    }
+
+    /// From such numbers, the row having k.
+    pub(super) fn of(numbers: &[f64], k: usize) -> Self {
+        let (mean, rest) = numbers.split_at(k);
+        let (covariance, given) = rest.split_at(k * k);
+        Given { mean: mean.to_vec(), covariance: covariance.to_vec(), given: given.to_vec() }
+    }
+}
+
 impl<'a> Worker<'a> {
     /// With sums of the target that are zero; without any it may look at slices only.
     pub(super) fn new(pass: &'a Pass<'a>, along: &'a Along, sums: Vec<f64>) -> Self {
@@ -547,7 +561,12 @@ impl<'a> Worker<'a> {
         } else if let Some(by) = &self.along.scaled {
             self.by.clear();
             self.by.extend(self.batch.numbers().map(|number| at[number]));
-            layout.add_scaled(panel, sorted, Scales { rows: by.rows.numbers(), by: &self.by }, sums);
+            layout.add_scaled(
+                panel,
+                sorted,
+                Scales { rows: by.rows.numbers(), by: &self.by, ones: self.along.ones },
+                sums,
+            );
         } else {
             let (levels, width) = (self.pass.levels, self.pass.levels.len() - 1);
             let numbers: Vec<usize> = self.batch.numbers().collect();
@@ -567,7 +586,12 @@ impl<'a> Worker<'a> {
                 );
                 self.by.clear();
                 self.by.extend(0..picks.len() as u32);
-                layout.add_scaled(panel, picks, Scales { rows: &self.factors, by: &self.by }, sums);
+                layout.add_scaled(
+                    panel,
+                    picks,
+                    Scales { rows: &self.factors, by: &self.by, ones: self.along.ones },
+                    sums,
+                );
             }
         }
         self.batch.clear(within);

@@ -1,6 +1,8 @@
 //! Sweeps over rows, in a checkpoint.
 
-use crate::bayes::{Cells, Course, Features, Fit, Level, Posterior, Prior, Shape, Table, Terms};
+use crate::bayes::{
+    Aside, Cells, Course, Features, Fit, Inside, Level, Position, Posterior, Prior, Rows, Shape, Table, Terms,
+};
 use crate::error::{Error, Result};
 use crate::model::Arrays;
 use crate::recipe::Sweeping;
@@ -31,6 +33,21 @@ struct PosteriorAbout {
     /// Not in files from before there were any.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     tables: Vec<TableAbout>,
+    /// The sweep that is on its way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    inside: Option<InsideAbout>,
+}
+
+/// Where a sweep stands, and how many numbers its arrays have.
+#[derive(Serialize, Deserialize)]
+struct InsideAbout {
+    at: Position,
+    seen: f64,
+    sums: usize,
+    moments: usize,
+    given: usize,
+    /// What new rows of the target add up to, where some wait for others.
+    aside: Option<usize>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -57,6 +74,14 @@ struct LevelAbout {
     whole: bool,
 }
 
+fn doubles(numbers: &[f32]) -> Vec<f64> {
+    numbers.iter().map(|&x| f64::from(x)).collect()
+}
+
+fn singles(numbers: Vec<f64>) -> Vec<f32> {
+    numbers.into_iter().map(|x| x as f32).collect()
+}
+
 const NOW: &str = "sweep.";
 const BEFORE: &str = "sweep.before.";
 
@@ -71,7 +96,6 @@ pub(super) fn write(writer: &mut ContainerWriter<'_>, sweeping: &Sweeping) -> Sw
 }
 
 fn write_posterior(writer: &mut ContainerWriter<'_>, prefix: &str, posterior: &Posterior) -> PosteriorAbout {
-    let doubles = |numbers: &[f32]| numbers.iter().map(|&x| f64::from(x)).collect::<Vec<f64>>();
     let mut levels = Vec::new();
     for (number, level) in posterior.levels.iter().enumerate() {
         let name = |what: &str| format!("{prefix}{number}.{what}");
@@ -83,7 +107,7 @@ fn write_posterior(writer: &mut ContainerWriter<'_>, prefix: &str, posterior: &P
         writer.array(name("covariance"), &level.prior.covariance);
         let whole = !level.covariances.is_empty();
         if whole {
-            writer.array(name("covariances"), &level.covariances);
+            writer.array(name("covariances"), &doubles(&level.covariances));
         }
         let Features { width, basis, centre, scale, .. } = &level.features;
         let (tells, has_basis) = (!centre.is_empty(), !basis.is_empty());
@@ -126,7 +150,54 @@ fn write_posterior(writer: &mut ContainerWriter<'_>, prefix: &str, posterior: &P
         residuals: posterior.residuals,
         levels,
         tables,
+        inside: posterior.inside.as_ref().map(|inside| write_inside(writer, prefix, inside)),
     }
+}
+
+fn write_inside(writer: &mut ContainerWriter<'_>, prefix: &str, inside: &Inside) -> InsideAbout {
+    let Inside { at, seen, sums, moments, given, aside } = inside;
+    let name = |what: &str| format!("{prefix}inside.{what}");
+    writer.array(name("sums"), sums);
+    writer.array(name("moments"), moments);
+    writer.array(name("given"), given);
+    if let Some(Aside { rows, moments }) = aside {
+        writer.array(name("aside.means"), &rows.means);
+        writer.array(name("aside.variances"), &doubles(&rows.variances));
+        writer.array(name("aside.covariances"), &doubles(&rows.covariances));
+        writer.array(name("aside.moments"), moments);
+    }
+    InsideAbout {
+        at: *at,
+        seen: *seen,
+        sums: sums.len(),
+        moments: moments.len(),
+        given: given.len(),
+        aside: aside.as_ref().map(|aside| aside.moments.len()),
+    }
+}
+
+fn read_inside(arrays: &impl Arrays, prefix: &str, about: &InsideAbout, levels: &[Level]) -> Result<Inside> {
+    let array = |what: &str, length: usize| arrays.array(&format!("{prefix}inside.{what}"), length);
+    let InsideAbout { at, seen, sums, moments, given, aside } = about;
+    let inside = Inside {
+        at: *at,
+        seen: *seen,
+        sums: array("sums", *sums)?,
+        moments: array("moments", *moments)?,
+        given: array("given", *given)?,
+        aside: match (aside, levels.get(at.target)) {
+            (Some(moments), Some(level)) => {
+                let rows = Rows {
+                    means: array("aside.means", level.means.len())?,
+                    variances: singles(array("aside.variances", level.variances.len())?),
+                    covariances: singles(array("aside.covariances", level.covariances.len())?),
+                };
+                Some(Aside { rows, moments: array("aside.moments", *moments)? })
+            }
+            _ => None,
+        },
+    };
+    if inside.fits(levels) { Ok(inside) } else { Err(flaw(arrays)) }
 }
 
 pub(super) fn read(arrays: &impl Arrays, about: &SweepingAbout, dims: &[usize]) -> Result<Sweeping> {
@@ -161,7 +232,6 @@ fn read_posterior(
     if !fits || about.levels.len() != dims.len() {
         return Err(flaw(arrays));
     }
-    let singles = |numbers: Vec<f64>| numbers.into_iter().map(|x| x as f32).collect::<Vec<f32>>();
     let mut levels = Vec::new();
     for (number, ((level, &rows), &k)) in about.levels.iter().zip(dims).zip(&about.shape.widths).enumerate() {
         let array = |what: &str, length: Option<usize>| {
@@ -186,7 +256,7 @@ fn read_posterior(
         let prior = Prior::of(coefficients, array("covariance", Some(k * k))?, level.ridge);
         let prior = prior.ok_or_else(|| flaw(arrays))?;
         let covariances = match level.whole {
-            true => array("covariances", rows.checked_mul(Level::covariance_numbers(k)))?,
+            true => singles(array("covariances", rows.checked_mul(Level::covariance_numbers(k)))?),
             false => Vec::new(),
         };
         levels.push(Level { rows, width: k, means, variances, covariances, counts, features, prior });
@@ -214,8 +284,11 @@ fn read_posterior(
         let (values, counts) = (array("values", count)?, array("counts", count)?);
         tables.push(Table { cells, values, counts, variance: *variance });
     }
+    let inside =
+        about.inside.as_ref().map(|inside| read_inside(arrays, prefix, inside, &levels).map(Box::new));
     Ok(Posterior {
         shape: about.shape.clone(),
+        inside: inside.transpose()?,
         levels,
         tables,
         noise: about.noise,

@@ -29,8 +29,10 @@ pub struct Needs {
     pub views: u64,
     /// Whether there are other processes.
     pub several: bool,
-    /// What the state of sweeps takes of the constant.
+    /// What a copy of the state of sweeps takes.
     pub swept: u64,
+    /// How many lanes of a sweep there is room for at a time, and the bytes of the sums of its rows.
+    pub sweep_room: (usize, u64),
     /// Everything that does not grow: the program, its stacks, small matrices, read windows.
     pub constant: u64,
 }
@@ -94,7 +96,7 @@ impl Needs {
             + flags * if several { 3 } else { 1 }
             + if several { MESSAGES } else { 0 }
             + threads as u64 * (window + PER_THREAD);
-        Needs { copy, copies, lane, lanes, padded, views, several, swept: 0, constant }
+        Needs { copy, copies, lane, lanes, padded, views, several, swept: 0, sweep_room: (0, 0), constant }
     }
 
     /// For biases: for every index these, counts, scales, and a sum per lane.
@@ -109,9 +111,10 @@ impl Needs {
         Needs { copies: self.copies + 4, ..self }
     }
 
-    /// For sweeps over rows: what their state takes, and their sums.
-    pub fn with_sweeps(self, [state, sums]: [u64; 2]) -> Self {
-        Needs { constant: self.constant + state + sums, swept: state, ..self }
+    /// For sweeps over rows: what their state takes, their sums, and those that are part of a copy of the state.
+    pub fn with_sweeps(self, [state, sums, carried]: [u64; 3], sweep_room: (usize, u64)) -> Self {
+        let constant = self.constant + state + sums;
+        Needs { constant, swept: state + carried, sweep_room, ..self }
     }
 
     /// For steps from chunks of the data, the two points that an epoch may go back to; or for steps of one pass,

@@ -3,7 +3,7 @@
 use super::first::{self, first_point};
 use super::plan::Stage;
 use super::settings::{BiasChoice, Recipe};
-use crate::bayes::{Slices, per_weight};
+use crate::bayes::{Room, Slices, per_weight};
 use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::manifold::Point;
@@ -29,6 +29,8 @@ pub(super) struct Terms {
     pub(super) control: Control,
     /// Whether the ranks follow from the data.
     pub(super) rank_auto: bool,
+    /// The components that sweeps begin with then.
+    pub(super) components: usize,
     pub(super) manifest: Manifest,
     /// Makes a solver with the metric of the run.
     pub(super) make_solver: Box<dyn Fn(Options) -> Solver + Send>,
@@ -69,7 +71,9 @@ impl Fitting {
     /// Finds out what sweeps over rows need.
     pub(super) fn find_slices(&mut self) -> Result<()> {
         let (manifest, train) = (&self.terms.manifest, self.objective.data.train());
-        self.slices = Some(Slices::new(train, per_weight(manifest, train), manifest.modes.len())?);
+        let (lanes, sums) = self.objective.data.needs().sweep_room;
+        let slices = Slices::new(train, per_weight(manifest, train), manifest.modes.len())?;
+        self.slices = Some(slices.within(Room { lanes, sums }));
         Ok(())
     }
 

@@ -34,7 +34,7 @@ impl Trainer {
         let mut trainer = Trainer { state: empty_state(&dims, team, None), extra, fitting };
         trainer.fitting.find_slices()?;
         trainer.enter_fit(warm)?;
-        trainer.sweep()?;
+        while !trainer.sweep()? {}
         Ok(trainer)
     }
 
@@ -55,7 +55,7 @@ impl Trainer {
         let data = Data { train: self.fitting.objective.data.train(), slices };
         let validation = self.fitting.objective.data.validation_entries().map(|(stream, _)| stream);
         let rank = |modes: [usize; 2]| match terms.rank_auto {
-            true => AUTO_RANK,
+            true => terms.components,
             false => modes.map(|mode| terms.bound[mode]).into_iter().min().unwrap_or(1),
         };
         let (order, range, is_warm) = (manifest.modes.len(), terms.recipe.range, warm.is_some());
@@ -80,15 +80,16 @@ impl Trainer {
         Ok(())
     }
 
-    /// One sweep, and what follows it.
-    pub(super) fn sweep(&mut self) -> Result<()> {
-        let Some(sweeping) = self.extra.sweeping.as_mut() else { return Ok(()) };
+    /// A wave of a sweep, and what follows the last one. `false` where that is yet to come.
+    pub(super) fn sweep(&mut self) -> Result<bool> {
+        let Some(sweeping) = self.extra.sweeping.as_mut() else { return Ok(true) };
         let Sweeping { fit, course, before } = &mut **sweeping;
         let slices = self.fitting.slices.as_ref().ok_or_else(nothing_to_sweep)?;
         let data = Data { train: self.fitting.objective.data.train(), slices };
         let first =
             self.extra.plan.costs.is_empty() && self.state.best.is_none() && self.state.last.cost == 0.0;
-        self.state.last.passes += fit.sweep(&data)?;
+        let Some(passes) = fit.advance(&data)? else { return Ok(false) };
+        self.state.last.passes += passes;
         let (point, biases, held) = fit.model();
         let ends = fit.model_ends();
         let objective = &mut self.fitting.objective;
@@ -123,7 +124,7 @@ impl Trainer {
         let (Some((validation, _)), Some(mse)) = (self.fitting.objective.data.validation_entries(), mse)
         else {
             self.extra.plan.done = true;
-            return Ok(());
+            return Ok(true);
         };
         let limits = Limits { ranks: (!terms.rank_auto).then_some(terms.bound.as_slice()), seed: terms.seed };
         let tried = course.tried.len();
@@ -146,7 +147,7 @@ impl Trainer {
             terms.options.patience > 0 && last.iteration - best.iteration >= terms.options.patience
         };
         self.extra.plan.done = course.done || self.state.best.as_ref().is_some_and(stale);
-        Ok(())
+        Ok(true)
     }
 }
 

@@ -6,7 +6,7 @@ use super::plan::{Move, Plan, Stage};
 use super::prepare::prepare;
 use super::settings::{BiasChoice, Recipe};
 use super::sweeping::empty_state;
-use crate::bayes::{Course, Fit, Origins, Posterior};
+use crate::bayes::{Course, Fit, Origins, Position, Posterior};
 use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::manifold::{Point, orthonormalize};
@@ -52,6 +52,12 @@ pub struct Sweeping {
 }
 
 impl Extra {
+    /// Where the sweep stands that is on its way, if any.
+    pub fn inside(&self) -> Option<Position> {
+        let sweeping = self.sweeping.as_ref()?;
+        sweeping.fit.posterior.inside.as_ref().map(|inside| inside.at)
+    }
+
     /// That of the paper's method.
     pub fn plain(ranks: &[usize]) -> Self {
         Extra {
@@ -90,6 +96,8 @@ pub struct Setup<'a> {
     pub seed: u64,
     /// Where the plain method is tried first, because a rank was given.
     pub probe: bool,
+    /// The components that sweeps begin with where none was.
+    pub components: usize,
     /// A model to start from.
     pub warm: Option<Matched>,
     /// Sweeps to start from, and where the rows of every mode come from.
@@ -225,9 +233,9 @@ impl Trainer {
     pub fn iterate(&mut self) -> Result<bool> {
         let iteration = self.state.last.iteration;
         if self.extra.sweeping.is_some() {
-            self.sweep()?;
+            let over = self.sweep()?;
             self.check()?;
-            return Ok(true);
+            return Ok(over);
         }
         if self.look_for_missing()? {
             self.check()?;
@@ -364,10 +372,11 @@ impl Trainer {
         &self.fitting.objective
     }
 
-    /// Whether an epoch of steps from chunks is not at its end. A chunk that is cut short leaves the state as
-    /// it was; anything else may not.
+    /// Whether an epoch of steps from chunks, or a sweep, is not at its end. A chunk or a wave that is cut short leaves
+    /// the state as it was; anything else may not.
     pub fn is_inside(&self) -> bool {
         self.state.stochastic.as_ref().is_some_and(|phase| phase.about.position > 0)
+            || self.extra.inside().is_some()
     }
 
     /// Lets this cut passes short.
@@ -403,6 +412,7 @@ pub(super) fn terms(setup: Setup<'_>, control: &Control) -> Terms {
         variance: manifest.variance(),
         control: control.clone(),
         rank_auto: !setup.probe,
+        components: setup.components,
         manifest: manifest.clone(),
         make_solver: setup.make_solver,
     }

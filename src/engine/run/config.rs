@@ -73,6 +73,9 @@ pub struct Config {
     /// Whether `rank` is only a bound that was found from counts.
     #[serde(default)]
     pub rank_auto: bool,
+    /// The components that sweeps begin with where memory has no room for as many as usual.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub components: Option<usize>,
     /// In how many lanes sums are taken: another number gives other roundings.
     #[serde(default = "usual_lanes")]
     pub lanes: usize,
@@ -127,6 +130,7 @@ impl Config {
             precision: Precision::default(),
             recipe: Recipe::usual(manifest),
             rank_auto: false,
+            components: None,
             lanes: manifest.part.as_ref().map_or(LANES, |part| part.lanes),
             relative_tolerance: RELATIVE_TOLERANCE,
             solver: Options { algorithm: Algorithm::Auto, tolerance: 0.0, ..Options::default() },
@@ -199,21 +203,10 @@ impl Config {
 
     /// The components of the first pair that sweeps begin with, at most.
     pub fn sweep_rank(&self) -> usize {
-        let most = self.rank.iter().copied().max().unwrap_or(1);
-        if self.rank_auto { most.min(AUTO_RANK) } else { most }
-    }
-
-    /// The memory that sweeps over rows take, of so many lanes at a time.
-    pub fn sweep_bytes(&self, manifest: &Manifest, threads: usize) -> [u64; 2] {
-        let rank = self.sweep_rank();
-        let dims: Vec<u64> = manifest.level_dims().iter().map(|&dim| dim.into()).collect();
-        crate::bayes::bytes(
-            &dims,
-            manifest.train.entries,
-            rank,
-            threads.min(self.lanes) as u64,
-            self.rank_auto,
-        )
+        match self.rank_auto {
+            true => self.components.unwrap_or(AUTO_RANK),
+            false => self.rank.iter().copied().max().unwrap_or(1),
+        }
     }
 
     /// What of the method does not go together.

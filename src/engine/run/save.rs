@@ -1,6 +1,7 @@
 //! Checkpoints and models: written here and now, or by a thread while the next pass computes.
 
 use super::directory::RunDirectory;
+use crate::bayes::Position;
 use crate::checkpoint::{Checkpoints, Progress};
 use crate::control::Control;
 use crate::error::{Error, IoContext, Result};
@@ -41,18 +42,19 @@ pub(super) struct Durable {
 }
 
 /// What tells a state from others of the same run: its iteration, whether it is stuck, and where in an
-/// epoch it stands.
+/// epoch or a sweep it stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Mark {
     iteration: usize,
     stuck: bool,
     inside: Option<(usize, usize)>,
+    sweep: Option<Position>,
 }
 
 impl Mark {
-    pub(super) fn of(state: &State) -> Self {
+    pub(super) fn of(state: &State, extra: &Extra) -> Self {
         let inside = state.stochastic.as_ref().map(|phase| (phase.about.epoch, phase.about.position));
-        Mark { iteration: state.last.iteration, stuck: state.stuck, inside }
+        Mark { iteration: state.last.iteration, stuck: state.stuck, inside, sweep: extra.inside() }
     }
 }
 
@@ -60,7 +62,7 @@ impl Saver<'_> {
     /// Makes a state durable, with the log up to it and the model that goes with it.
     pub(super) fn save(&self, state: &State, extra: &Extra, progress: &Progress, kept: Kept) -> Result<()> {
         let mut durable = self.durable.lock().unwrap_or_else(PoisonError::into_inner);
-        let this = Mark::of(state);
+        let this = Mark::of(state, extra);
         if durable.checkpoint != Some(this) {
             // The log first: it must reach at least as far as the checkpoint.
             let (disk, log) = (self.run.disk(), self.run.layout().log());
@@ -70,6 +72,7 @@ impl Saver<'_> {
             durable.checkpoint = Some(this);
             let inside = match this.inside {
                 Some((epoch, chunk)) if chunk > 0 => format!(" (chunk {chunk} of epoch {epoch})"),
+                _ if this.sweep.is_some() => " (inside the next sweep)".into(),
                 _ => String::new(),
             };
             self.control.detail(format!("checkpoint {} is durable{inside}", this.iteration));

@@ -2,7 +2,7 @@
 
 use super::config::{Config, GeometryKind, Init};
 use super::limits::Limits;
-use crate::bayes::{Fit, Origins};
+use crate::bayes::{Fit, Origins, Room, Sizes};
 use crate::budget::Budget;
 use crate::checkpoint::Checkpoints;
 use crate::control::Control;
@@ -16,7 +16,7 @@ use crate::recipe::Setup;
 use crate::shard::{Dataset, Manifest};
 use crate::solver::{Algorithm, CHUNKS, Options, Solver};
 use crate::storage::RunLayout;
-use crate::stream::Share;
+use crate::stream::{Access, Share};
 use crate::team::{Combine, Team};
 use std::ops::RangeInclusive;
 
@@ -41,6 +41,7 @@ pub(super) fn setup<'a>(config: &'a Config, dataset: &'a Dataset) -> Setup<'a> {
         options: config.options(dataset.manifest()),
         seed: config.seed,
         probe: !config.rank_auto,
+        components: config.sweep_rank(),
         warm: None,
         warm_fit: None,
         cold: !matches!(config.init, Init::Run(_) | Init::Spectral),
@@ -49,11 +50,40 @@ pub(super) fn setup<'a>(config: &'a Config, dataset: &'a Dataset) -> Setup<'a> {
     }
 }
 
-/// What a configuration needs beside the plain method's memory, with so many threads.
-pub fn with_more(config: &Config, dataset: &Dataset, needs: Needs, threads: usize) -> Needs {
+/// What a configuration needs beside the plain method's memory, with so many threads and within a budget: where that is
+/// short, sweeps take more passes or fewer lanes at a time.
+pub fn with_more(config: &Config, dataset: &Dataset, needs: Needs, threads: usize, budget: u64) -> Needs {
+    let dims = level_dims(dataset.manifest());
+    let sizes = sizes(dataset.manifest(), &dims, config.sweep_rank(), config.rank_auto);
+    if !config.recipe.sweeps {
+        return with_room(config, dataset, needs, threads, &sizes, None);
+    }
+    let lanes = if needs.several { needs.lanes as usize } else { threads.min(config.lanes) };
+    let mut least = None;
+    for room in sizes.rooms(lanes, needs.several) {
+        let needs = with_room(config, dataset, needs, threads, &sizes, Some(room));
+        if needs.total(needs.fewest()) <= budget {
+            return needs;
+        }
+        least = Some(needs);
+    }
+    least.unwrap_or(needs)
+}
+
+fn with_room(
+    config: &Config,
+    dataset: &Dataset,
+    needs: Needs,
+    threads: usize,
+    sizes: &Sizes<'_>,
+    room: Option<Room>,
+) -> Needs {
     let manifest = dataset.manifest();
+    let swept = |needs: Needs| {
+        room.map_or(needs, |room| needs.with_sweeps(sizes.bytes(room), (room.lanes, room.sums)))
+    };
     if config.sweeps_alone() {
-        return needs.with_sweeps(config.sweep_bytes(manifest, threads));
+        return swept(needs);
     }
     if !config.recipe.is_plain() && !config.recipe.sweeps {
         return needs.with_biases(dataset).with_recipe();
@@ -65,7 +95,43 @@ pub fn with_more(config: &Config, dataset: &Dataset, needs: Needs, threads: usiz
     if config.recipe.is_plain() {
         return plain;
     }
-    needs.with_sweeps(config.sweep_bytes(manifest, threads)).after(&plain.with_biases(dataset))
+    swept(needs).after(&plain.with_biases(dataset))
+}
+
+fn level_dims(manifest: &Manifest) -> Vec<u64> {
+    manifest.level_dims().iter().map(|&dim| dim.into()).collect()
+}
+
+fn sizes<'d>(manifest: &Manifest, dims: &'d [u64], rank: usize, grows: bool) -> Sizes<'d> {
+    Sizes { dims, entries: manifest.train.entries, rank, grows }
+}
+
+/// The configuration, with fewer components for sweeps to begin with where the memory has no room for as many as usual;
+/// and the memory that would do for those.
+pub(super) fn within(config: &Config, dataset: &Dataset, limits: &Limits) -> (Config, Option<u64>) {
+    let mut config = config.clone();
+    let usual = config.sweep_rank();
+    if !config.sweeps_alone() || matches!(config.init, Init::Run(_)) {
+        return (config, None);
+    }
+    let (manifest, processes) = (dataset.manifest(), limits.team.size());
+    let access = Some(Access::usual(manifest.train.bytes() / processes as u64));
+    let (ones, threads) = (vec![1; config.rank.len()], rayon::current_num_threads());
+    let needs =
+        Needs::of_several(manifest, &ones, config.precision, access, threads, config.lanes, processes);
+    let mut would_do = None;
+    for components in (1..=usual).rev() {
+        config.components = (components < usual).then_some(components);
+        let least = with_more(&config, dataset, needs, threads, limits.memory);
+        let least = least.total(least.fewest());
+        if least <= limits.memory {
+            return (config, would_do);
+        }
+        would_do = would_do.or(Some(least));
+    }
+    // Not even one has room: whoever opens the data tells what would.
+    config.components = None;
+    (config, None)
 }
 
 /// Whether steps are made from chunks of the data.
@@ -114,10 +180,12 @@ fn check_sizes(dataset: &Dataset) -> Result<()> {
     Err(out_of_range("values", largest, &SIZES))
 }
 
-/// How many passes over the data a sweep of so many components takes, and why; nothing where it is one.
-pub fn sweep_passes(manifest: &Manifest, rank: usize) -> Option<(u64, String)> {
-    let dims: Vec<u64> = manifest.level_dims().iter().map(|&dim| dim.into()).collect();
-    let (level, bytes, passes) = crate::bayes::sums(&dims, rank);
+/// How many passes over the data a sweep of so many components takes, with so much room for sums, and why; nothing where
+/// it is one.
+pub fn sweep_passes(manifest: &Manifest, rank: usize, room: Room) -> Option<(u64, String)> {
+    let dims = level_dims(manifest);
+    let sizes = sizes(manifest, &dims, rank, false);
+    let ((level, bytes), passes) = (sizes.sums(), sizes.passes(room));
     let name = &manifest.modes[manifest.mode_order[level]].name;
     let told = format!(
         "a sweep takes {passes} passes: the sums of the rows of {name} take {} per thread and are taken in {passes} parts",
@@ -172,7 +240,7 @@ pub(super) fn open(
             .and_then(|()| check_processes(config, limits.team)),
     };
     limits.team.agree(checked)?;
-    let more = |needs: Needs| with_more(config, dataset, needs, rayon::current_num_threads());
+    let more = |needs: Needs| with_more(config, dataset, needs, rayon::current_num_threads(), budget.total());
     let share = Share { lanes: config.lanes, team: limits.team };
     let (ones, precision) = (vec![1; config.rank.len()], config.precision);
     let rank = if config.sweeps_alone() { &ones } else { &config.rank };
@@ -192,8 +260,8 @@ pub(super) fn open(
             needs.lanes
         ));
     }
-    if let Some(told) = sweep_passes(manifest, config.sweep_rank()).filter(|_| config.recipe.sweeps) {
-        control.say(told.1);
+    if config.recipe.sweeps {
+        say_room(&needs, config, manifest, control);
     }
     for mode in &manifest.modes {
         let missing = u64::from(mode.dim) - mode.statistics.in_train;
@@ -210,6 +278,19 @@ pub(super) fn open(
         control.say(format!("all train values are {}: there is little to learn", manifest.values.min));
     }
     Ok(Regularised::new(objective))
+}
+
+/// Says what a sweep takes more of where memory is short.
+fn say_room(needs: &Needs, config: &Config, manifest: &Manifest, control: &Control) {
+    let (lanes, sums) = needs.sweep_room;
+    if let Some((_, told)) = sweep_passes(manifest, config.sweep_rank(), Room { lanes, sums }) {
+        control.say(told);
+    }
+    let wished = rayon::current_num_threads().min(config.lanes).min(needs.lanes as usize);
+    if !needs.several && lanes < wished {
+        control
+            .say(format!("`memory` has room for the sums of {lanes} of {wished} lanes of a sweep at a time"));
+    }
 }
 
 /// Says what several processes do, and what travels between them.

@@ -7,7 +7,7 @@ use super::kind::DataKind;
 use super::limits::Limits;
 use super::log::{Log, LogLine, Observer};
 use super::save::{Background, Durable, Mark, Saver, Snapshot};
-use super::start::{open, settle_start, setup, start_point, warm, warm_fit};
+use super::start::{open, settle_start, setup, start_point, warm, warm_fit, within};
 use crate::budget::{Budget, Reservation};
 use crate::checkpoint::{Checkpoints, Progress};
 use crate::control::{Control, Unit};
@@ -21,7 +21,7 @@ use crate::storage::make_dir;
 use crate::team::Combine;
 use crate::usage::Usage;
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// How a run ended.
 #[derive(Debug, Clone, PartialEq)]
@@ -185,8 +185,8 @@ pub fn resume(
         let mut session = Session::new(
             run, &dataset, &config, limits, control, observe, &budget, usage, before, &objective, log,
         );
-        session.saved = Some(Mark::of(&loaded.state));
         let extra = loaded.extra.unwrap_or_else(|| Extra::plain(&config.rank));
+        session.saved = Some(Mark::of(&loaded.state, &extra));
         session.go_on(Trainer::resume(setup(&config, &dataset), objective, loaded.state, extra, control)?)
     })
 }
@@ -202,6 +202,13 @@ fn begin(
 ) -> Result<Outcome> {
     let usage = Usage::start();
     let budget = limits.team.agree(Budget::new(limits.memory))?;
+    let (wished, (config, would_do)) = (config.sweep_rank(), &within(config, dataset, limits));
+    if let Some(bytes) = would_do {
+        let (rank, have) = (config.sweep_rank(), crate::units::size(limits.memory));
+        let bytes = crate::units::size(*bytes);
+        control
+            .say(format!("sweeps begin with rank {rank}: {have} has no room for {wished}, {bytes} would do"));
+    }
     let objective = open(dataset, config, &budget, limits, control)?;
     let team = limits.team;
     let written = config.write(run.disk(), run.path()).and_then(|()| {
@@ -405,7 +412,10 @@ impl<'a> Session<'a> {
         mut background: Option<&mut Background>,
     ) -> Result<StoppedBy> {
         let every = self.limits.every;
-        let mut saved = (trainer.state.last.iteration, Instant::now());
+        // Passes before the first iteration count: nothing of them is on disk yet.
+        let begun = Duration::from_secs_f64(self.usage.seconds());
+        let now = Instant::now();
+        let mut saved = (trainer.state.last.iteration, now.checked_sub(begun).unwrap_or(now));
         let mut passes = trainer.state.last.passes;
         let mut begun = Instant::now();
         loop {
@@ -417,6 +427,9 @@ impl<'a> Session<'a> {
             }
             if !trainer.is_inside() {
                 begun = Instant::now();
+            }
+            // Inside an epoch or a sweep the one from before it will do.
+            if !trainer.is_inside() || self.copy.is_none() {
                 self.copy_of(trainer);
             }
             // None where the plan went on to another stage, no step lowers the cost, or an epoch is not
@@ -459,7 +472,8 @@ impl<'a> Session<'a> {
     /// The copy of the state, made anew unless it is that of this iteration already or somebody writes it.
     fn copy_of(&mut self, trainer: &Trainer) -> Option<Arc<Snapshot>> {
         self.room.as_ref()?;
-        let newest = self.copy.as_ref().map(|copy| Mark::of(&copy.state)) == Some(Mark::of(&trainer.state));
+        let mark = Some(Mark::of(&trainer.state, &trainer.extra));
+        let newest = self.copy.as_ref().map(|copy| Mark::of(&copy.state, &copy.extra)) == mark;
         let written = self.copy.as_ref().is_some_and(|copy| Arc::strong_count(copy) > 1);
         if !newest && !written {
             // The old one first: there is room for one.
