@@ -11,7 +11,7 @@ use super::sweeps::Fit;
 use crate::MAX_ORDER;
 use crate::error::Result;
 use crate::model::{Predictive, Tails, Uncertainty};
-use crate::reduce::own_lanes;
+use crate::reduce::{own_lanes, sum_in_order};
 use crate::stream::Stream;
 
 /// Distances are counted in bins of this many standard deviations, and above the last one together.
@@ -74,11 +74,7 @@ impl Fit {
             Ok(found)
         })?;
         let mut total = vec![0.0; BINS + 2];
-        validation.team().chain(&mut total, |offset, to| {
-            for lane in &lanes {
-                to.iter_mut().zip(&lane[offset..]).for_each(|(to, from)| *to += from);
-            }
-        });
+        sum_in_order(validation.team(), &mut total, lanes.iter().map(|lane| (0, lane.as_slice())));
         let entries = total[BINS];
         if entries >= FEWEST {
             let (tails, scale) = most_likely(&total[..BINS], entries);

@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 use crate::kernel::vectorised;
 use crate::manifold::Distribution;
 use crate::model::Clip;
-use crate::reduce::own_lanes;
+use crate::reduce::{own_lanes, sum_in_order};
 use crate::rows::Square;
 use crate::stream::Stream;
 use rand::SeedableRng;
@@ -126,11 +126,7 @@ impl Fit {
             },
         )?;
         let mut total = vec![0.0; 2 * (rows * count + 1)];
-        validation.team().chain(&mut total, |offset, to| {
-            for lane in &lanes {
-                to.iter_mut().zip(&lane.as_flattened()[offset..]).for_each(|(to, from)| *to += from);
-            }
-        });
+        sum_in_order(validation.team(), &mut total, lanes.iter().map(|lane| (0, lane.as_flattened())));
         let sums = total.as_chunks::<2>().0;
         let [squares, entries] = sums[rows * count];
         let noise = squares / entries.max(1.0);

@@ -9,7 +9,7 @@ use super::row::axpy;
 use super::sweeps::{Data, Fit, Posterior};
 use crate::error::Result;
 use crate::model::TimeBias;
-use crate::reduce::own_lanes;
+use crate::reduce::{own_lanes, sum_in_order};
 use crate::stream::Lane;
 use crate::team::Combine;
 use rayon::prelude::*;
@@ -171,9 +171,7 @@ pub(super) fn add_up(
         }
     } else {
         let lanes = own_lanes(train, work)?;
-        team.chain(&mut sums, |offset, to| {
-            lanes.iter().for_each(|lane| axpy(1.0, &lane[offset..][..to.len()], to));
-        });
+        sum_in_order(team, &mut sums, lanes.iter().map(|lane| (0, lane.as_slice())));
     }
     let mut rest = &sums[..];
     Ok(counts

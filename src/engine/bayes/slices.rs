@@ -14,7 +14,7 @@ use super::memory::{Room, SUMS};
 use crate::MAX_ORDER;
 use crate::error::Result;
 use crate::kernel::BlockView;
-use crate::reduce::{own_lanes, share_words};
+use crate::reduce::{own_lanes, share_words, sum_in_order};
 use crate::stream::{Lane, Stream};
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
@@ -240,13 +240,11 @@ impl Slices {
             Ok((from, sums))
         })?;
         let mut total = vec![0.0; self.large.len() * width];
-        stream.team().chain(&mut total, |offset, to| {
-            for (from, sums) in &lanes {
-                let start = (from * width).saturating_sub(offset).min(to.len());
-                let skipped = offset.saturating_sub(from * width).min(sums.len());
-                to[start..].iter_mut().zip(&sums[skipped..]).for_each(|(to, sum)| *to += sum);
-            }
-        });
+        sum_in_order(
+            stream.team(),
+            &mut total,
+            lanes.iter().map(|(from, sums)| (from * width, sums.as_slice())),
+        );
         Ok(total)
     }
 

@@ -7,7 +7,7 @@ use super::shape::Shape;
 use super::slices::{Entries, Slices};
 use crate::error::{Error, Result};
 use crate::manifold::{Distribution, orthonormalize};
-use crate::reduce::own_lanes;
+use crate::reduce::{own_lanes, sum_in_order};
 use crate::rows::Rows;
 use crate::stream::Stream;
 use crate::team::Combine;
@@ -164,21 +164,13 @@ fn sums_of(
     let mut sums = Vec::new();
     for (level, &dim) in dims.iter().enumerate() {
         let mut total = vec![[0.0; 2]; dim];
-        team.chain(total.as_flattened_mut(), |offset, to| {
-            for lane in &lanes {
-                let begin = if level == 0 { 2 * lane.start } else { 0 };
-                let numbers = lane.levels[level].as_flattened();
-                let (low, high) = (offset.max(begin), (offset + to.len()).min(begin + numbers.len()));
-                if low < high {
-                    let from = &numbers[low - begin..high - begin];
-                    to[low - offset..high - offset].iter_mut().zip(from).for_each(|(to, from)| *to += from);
-                }
-            }
-        });
+        let begin = |start: usize| if level == 0 { 2 * start } else { 0 };
+        let of = lanes.iter().map(|lane| (begin(lane.start), lane.levels[level].as_flattened()));
+        sum_in_order(team, total.as_flattened_mut(), of);
         sums.push(total);
     }
     let mut squares = [0.0];
-    team.chain(&mut squares, |_, to| lanes.iter().for_each(|lane| to[0] += lane.squares));
+    sum_in_order(team, &mut squares, lanes.iter().map(|lane| (0, std::slice::from_ref(&lane.squares))));
     // Bits of numbers that are not negative are in their order: the least distance from the ends is found as one.
     let apart = |distance: f64| if distance.is_finite() { distance.max(0.0).to_bits() } else { u64::MAX };
     let low = lanes.iter().map(|lane| lane.next.0).fold(f64::INFINITY, f64::min);
@@ -333,9 +325,7 @@ fn explained(
         Ok(sums)
     })?;
     let mut total = [0.0; 4];
-    validation.team().chain(&mut total, |_, to| {
-        lanes.iter().for_each(|lane| to.iter_mut().zip(lane).for_each(|(to, from)| *to += from));
-    });
+    sum_in_order(validation.team(), &mut total, lanes.iter().map(|lane| (0, lane.as_slice())));
     let [along, length, squares, entries] = total;
     let noise = squares / entries.max(1.0);
     let sigmas = along / (noise * length).sqrt().max(f64::MIN_POSITIVE);
@@ -371,15 +361,7 @@ fn add_up(
         Ok((start as usize * width, sums))
     })?;
     let mut total = vec![0.0; rows * width];
-    stream.team().chain(&mut total, |offset, to| {
-        for (begin, sums) in &lanes {
-            let (low, high) = (offset.max(*begin), (offset + to.len()).min(begin + sums.len()));
-            if low < high {
-                let from = &sums[low - begin..high - begin];
-                to[low - offset..high - offset].iter_mut().zip(from).for_each(|(to, from)| *to += from);
-            }
-        }
-    });
+    sum_in_order(stream.team(), &mut total, lanes.iter().map(|(begin, sums)| (*begin, sums.as_slice())));
     Ok(total)
 }
 
@@ -450,11 +432,7 @@ fn both_ways(
         team.combine(words, Combine::Or);
     }
     let mut total = vec![0.0; rows_b * wide_b];
-    team.chain(&mut total, |offset, to| {
-        for (_, _, sums) in &lanes {
-            to.iter_mut().zip(&sums[offset..]).for_each(|(to, from)| *to += from);
-        }
-    });
+    sum_in_order(team, &mut total, lanes.iter().map(|(_, _, sums)| (0, sums.as_slice())));
     Ok((numbers, total, 1))
 }
 

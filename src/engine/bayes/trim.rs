@@ -10,6 +10,7 @@ use super::shape::Segment;
 use super::sweeps::Fit;
 use crate::error::{Error, Result};
 use crate::model::Clip;
+use crate::reduce::sum_in_order;
 use crate::stream::Stream;
 
 impl Fit {
@@ -52,11 +53,7 @@ impl Fit {
             },
         )?;
         let mut squares = vec![0.0; count + 1];
-        validation.team().chain(&mut squares, |offset, to| {
-            for lane in &lanes {
-                to.iter_mut().zip(&lane[offset..]).for_each(|(to, from)| *to += from);
-            }
-        });
+        sum_in_order(validation.team(), &mut squares, lanes.iter().map(|lane| (0, lane.as_slice())));
         let least = (1..=count).min_by(|&m, &n| squares[m].total_cmp(&squares[n])).unwrap_or(count);
         // As few as nearly as good.
         if squares[least] >= squares[count] * (1.0 - worth) {

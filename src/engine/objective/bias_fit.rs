@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::kernel::{self, BlockView, Values, Workspace};
 use crate::manifold::Point;
 use crate::model::{Biases, TimeBias};
-use crate::reduce::{Exchange, map_lanes, own_lanes};
+use crate::reduce::{Exchange, map_lanes, own_lanes, sum_in_order};
 use crate::shard::Manifest;
 use crate::stream::Stream;
 use crate::team::{Combine, Team};
@@ -160,7 +160,7 @@ fn tally(
             each(block, &mut tally, &mut scratch);
             Ok(())
         })?;
-        Ok((start, tally.by_level, tally.by_bucket, tally.squares))
+        Ok(tally)
     })?;
     let mut total = Sums {
         modes: dims.iter().map(|&dim| vec![0.0; dim]).collect(),
@@ -169,26 +169,13 @@ fn tally(
     };
     let team = train.team();
     for (level, &mode) in mode_order.iter().enumerate() {
-        team.chain(&mut total.modes[mode], |offset, to| {
-            for (start, by_level, ..) in &lanes {
-                // Where the lane's numbers lie among all of the mode.
-                let begin = if level == 0 { *start } else { 0 };
-                let (low, high) = (offset.max(begin), (offset + to.len()).min(begin + by_level[level].len()));
-                if low < high {
-                    let from = &by_level[level][low - begin..high - begin];
-                    to[low - offset..high - offset].iter_mut().zip(from).for_each(|(to, from)| *to += from);
-                }
-            }
-        });
+        let first = |start: usize| if level == 0 { start } else { 0 };
+        let of = lanes.iter().map(|lane| (first(lane.start), lane.by_level[level].as_slice()));
+        sum_in_order(team, &mut total.modes[mode], of);
     }
-    team.chain(&mut total.time, |offset, to| {
-        for (_, _, by_bucket, _) in &lanes {
-            to.iter_mut().zip(&by_bucket[offset..]).for_each(|(to, from)| *to += from);
-        }
-    });
-    let mut squares = [0.0];
-    team.chain(&mut squares, |_, to| lanes.iter().for_each(|lane| to[0] += lane.3));
-    total.squares = squares[0];
+    sum_in_order(team, &mut total.time, lanes.iter().map(|lane| (0, lane.by_bucket.as_slice())));
+    let squares = std::slice::from_mut(&mut total.squares);
+    sum_in_order(team, squares, lanes.iter().map(|lane| (0, std::slice::from_ref(&lane.squares))));
     Ok(total)
 }
 

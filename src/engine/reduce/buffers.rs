@@ -1,6 +1,7 @@
 //! The gradient sums of lanes, and how they become one.
 
 use super::exchange::Exchange;
+use super::sum_in_order;
 use crate::error::Result;
 use crate::kernel::{GradientSums, Precision};
 use crate::rows::Rows;
@@ -75,19 +76,14 @@ impl Buffers {
         let (team, lanes) = (stream.team(), stream.lanes());
         team.agree(self.run(lanes, &work))?;
         let sums = &self.sums[..lanes.len()];
-        // The core, and behind it the sums of e^2 and |e|.
-        let mut few = vec![0.0; core.len() + 2];
-        team.chain(&mut few, |offset, to| {
-            for lane in sums {
-                let from = lane.core().iter().copied().chain([lane.squares(), lane.absolute()]).skip(offset);
-                to.iter_mut().zip(from).for_each(|(to, from)| *to += from);
-            }
-        });
+        sum_in_order(team, core, sums.iter().map(|lane| (0, lane.core())));
+        let of_lanes: Vec<[f64; 2]> = sums.iter().map(|lane| [lane.squares(), lane.absolute()]).collect();
+        let mut errors = [0.0; 2];
+        sum_in_order(team, &mut errors, of_lanes.iter().map(|numbers| (0, numbers.as_slice())));
         for (level, rows) in rows.iter_mut().enumerate() {
             exchange.sum(level, sums, rows);
         }
-        core.copy_from_slice(&few[..core.len()]);
-        Ok([few[core.len()], few[core.len() + 1]])
+        Ok(errors)
     }
 
     fn run(

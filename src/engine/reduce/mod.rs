@@ -19,7 +19,7 @@ pub use exchange::Exchange;
 use crate::error::Result;
 use crate::kernel::{LinePolynomial, ResidualSums, StepSums};
 use crate::stream::{Lane, Stream};
-use crate::team::Combine;
+use crate::team::{Combine, Team};
 use rayon::prelude::*;
 
 /// The few numbers of a lane, as they travel between processes.
@@ -64,6 +64,28 @@ pub fn map_lanes<T: Travels + Clone>(
         lane
     };
     Ok(words.chunks_exact(width).map(read).collect())
+}
+
+/// total = the sum of what all lanes of all processes add, lane after lane. A lane's numbers begin at a place of `total`: of
+/// the rows of level 0 it has its own slices alone.
+///
+/// ```ignore
+/// sum_in_order(team, &mut total, lanes.iter().map(|lane| (lane.start, lane.sums.as_slice())));
+/// ```
+pub fn sum_in_order<'n>(
+    team: Team,
+    total: &mut [f64],
+    lanes: impl Iterator<Item = (usize, &'n [f64])> + Clone,
+) {
+    team.chain(total, |offset, to| {
+        for (begin, numbers) in lanes.clone() {
+            let (low, high) = (offset.max(begin), (offset + to.len()).min(begin + numbers.len()));
+            if low < high {
+                let from = &numbers[low - begin..high - begin];
+                to[low - offset..high - offset].iter_mut().zip(from).for_each(|(to, from)| *to += from);
+            }
+        }
+    });
 }
 
 /// The words of every lane, in order, whichever process went through it and however many there are.
