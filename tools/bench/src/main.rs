@@ -4,6 +4,7 @@ mod append;
 mod billion;
 mod cases;
 mod classes;
+mod cold;
 mod compare;
 mod convert;
 mod delays;
@@ -42,6 +43,7 @@ enum Command {
     Kernels(kernels::Arguments),
     Instances(instances::Arguments),
     Classes(classes::Arguments),
+    Cold(cold::Arguments),
     Iterations(iterations::Arguments),
     Scaling(scaling::Arguments),
     Compare(compare::Arguments),
@@ -65,6 +67,7 @@ fn main() -> ExitCode {
         Command::Kernels(arguments) => kernels::run(&arguments),
         Command::Instances(arguments) => instances::run(&arguments),
         Command::Classes(arguments) => classes::run(&arguments),
+        Command::Cold(arguments) => cold::run(&arguments),
         Command::Iterations(arguments) => iterations::run(&arguments),
         Command::Scaling(arguments) => scaling::run(&arguments),
         Command::Compare(arguments) => compare::run(&arguments),
