@@ -28,7 +28,7 @@ impl Trainer {
         let order = setup.ranks.len();
         let terms = terms(setup, control);
         let dims = terms.dims.clone();
-        let fitting = Fitting::new(terms, objective, None);
+        let fitting = Fitting::new(terms, objective);
         let team = fitting.objective.data.team();
         let extra = Extra::plain(&vec![1; order]);
         let mut trainer = Trainer { state: empty_state(&dims, team, None), extra, fitting };

@@ -192,9 +192,10 @@ impl Config {
     }
 
     /// Whether there are sweeps over rows and nothing before them: with a rank that is given, the plain method is
-    /// tried first.
+    /// tried first where values may be low-rank, or a start of its own was asked for.
     pub fn sweeps_alone(&self) -> bool {
-        self.recipe.sweeps && self.rank_auto
+        let straight = self.recipe.straight && self.init == Init::Scaled;
+        self.recipe.sweeps && (self.rank_auto || straight)
     }
 
     /// The components of the first pair that sweeps begin with, at most.
