@@ -33,6 +33,8 @@ pub enum Move {
     Begin,
     /// Sweeps over the rows of two modes and the biases of the others.
     Sweeps,
+    /// The same, with more components.
+    More,
     /// The same, components of theirs changing with the rows of another mode.
     Extend(usize),
     /// The same, with components of further pairs of modes.

@@ -1,8 +1,9 @@
 //! Everything that determines the result of a run.
 
+use super::start::sweep_passes;
 use crate::error::{Error, IoContext, Result};
 use crate::kernel::Precision;
-use crate::recipe::{AUTO_RANK, BiasChoice, Recipe};
+use crate::recipe::{AUTO_RANK, BiasChoice, MOST_AUTO_RANK, Recipe};
 use crate::shard::{Dataset, Manifest, Split};
 use crate::solver::{Algorithm, Beta, Options, StepRule};
 use crate::storage::{Disk, RunLayout, check_folders, no_run, read_regular, write_atomic};
@@ -198,10 +199,23 @@ impl Config {
         self.recipe.sweeps && (self.rank_auto || straight)
     }
 
-    /// The components of the first pair that sweeps begin with, at most.
+    /// The most components of the first pair that sweeps may come to.
     pub fn sweep_rank(&self) -> usize {
         let most = self.rank.iter().copied().max().unwrap_or(1);
-        if self.rank_auto { most.min(AUTO_RANK) } else { most }
+        if self.rank_auto { most.min(MOST_AUTO_RANK) } else { most }
+    }
+
+    /// Lowers the bound of ranks that are left to the data, where so many components would take more than half of this
+    /// memory, or more than a pass per sweep; not below what sweeps begin with.
+    pub(super) fn fit_rank(&mut self, manifest: &Manifest, memory: u64) {
+        let dear = |config: &Self| {
+            let bytes = config.sweep_bytes(manifest, config.lanes).iter().sum::<u64>();
+            bytes > memory / 2 || sweep_passes(manifest, config.sweep_rank()).is_some()
+        };
+        while self.rank_auto && self.recipe.sweeps && self.sweep_rank() > AUTO_RANK && dear(self) {
+            let lower = (self.sweep_rank() / 2).max(AUTO_RANK);
+            self.rank.iter_mut().for_each(|rank| *rank = lower.min(*rank));
+        }
     }
 
     /// The memory that sweeps over rows take, of so many lanes at a time.

@@ -117,6 +117,9 @@ pub fn complete(
         config.use_mean();
     }
     settle_start(&mut config, dataset, limits.team, control)?;
+    // Memory may differ between machines: that of the first process counts.
+    let memory = limits.team.told_by_first(|| Ok(limits.memory.to_string()))?;
+    config.fit_rank(dataset.manifest(), memory.parse().unwrap_or(limits.memory));
     config.rank = limits.team.agree(check_rank(&config.rank, dataset.manifest()))?;
     limits.team.agree(config.check_method().and_then(|()| config.check_lanes(limits.team)))?;
     limits.team.check_processors()?;
