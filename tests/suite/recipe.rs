@@ -41,8 +41,8 @@ fn the_default_is_better_than_the_plain_method_at_any_rank() {
 fn interrupted_anywhere_a_run_with_a_rank_goes_on_to_the_same_bits() {
     let folder = tempfile::tempdir().unwrap();
     ratings(&folder);
-    // The plain method first, then sweeps.
-    let options = "--rank 6,6,3 --bias-time userId:week";
+    // The plain method first, as who asks for a start of its has it, then sweeps.
+    let options = "--rank 6,6,3 --init uniform --bias-time userId:week";
     json(&folder, &format!("complete r -o whole {options} --threads 2"));
     let expected = result(&folder, "whole");
     let last = expected.0.len() - 1;

@@ -44,11 +44,16 @@ const MOST: usize = 100;
 const MOST_AFTER_TRIALS: usize = 8;
 /// Components are dropped where validation is better without them by this share.
 const WORTH_DROPPING: f64 = 1e-3;
+/// And as many more are tried where the least quarter of them lowers its MSE by this share: what comes behind them may do
+/// as much.
+const WORTH_MORE: f64 = 2e-3;
 
 /// A change of what values are made of.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Change {
+    /// More components of the first pair.
+    More,
     /// Components of the first pair change with the rows of this level.
     Extend(usize),
     /// Components of further pairs.
@@ -100,6 +105,9 @@ pub struct Course {
     /// Sweeps that count as made where another fit was the beginning.
     #[serde(default)]
     given: usize,
+    /// Why the rank is what it is, until somebody asks.
+    #[serde(skip)]
+    why: Option<String>,
 }
 
 /// What the course of a fit depends on, beside its data.
@@ -108,6 +116,8 @@ pub struct Limits<'a> {
     /// The highest rank of every mode, where the user has given it; of more than three modes the most components of any
     /// pair.
     pub ranks: Option<&'a [usize]>,
+    /// The most components of the first pair, where their number is left to the data.
+    pub most: usize,
     /// Seeds new rows.
     pub seed: u64,
 }
@@ -115,9 +125,9 @@ pub struct Limits<'a> {
 impl Course {
     /// Of a fit that begins.
     pub fn new(order: usize, pair: [usize; 2]) -> Self {
-        let mut left = Vec::new();
+        let mut left = vec![Change::More];
         if order > 2 {
-            left = vec![Change::All, Change::Pairs];
+            left.extend([Change::All, Change::Pairs]);
             left.extend((order > FEW_MODES).then_some(Change::Cells));
             left.extend(
                 (0..order).rev().filter(|level| !pair.contains(level) && *level > 0).map(Change::Extend),
@@ -136,7 +146,13 @@ impl Course {
             tried: Vec::new(),
             done: false,
             given: 0,
+            why: None,
         }
+    }
+
+    /// Why the rank is what it is, where that was decided since this was asked last.
+    pub fn take_why(&mut self) -> Option<String> {
+        self.why.take()
     }
 
     /// Of a fit whose components are those of another, which had its trials: it only has to settle.
@@ -168,7 +184,14 @@ impl Course {
         let best = self.best.unwrap_or(mse);
         if !self.trimmed && self.tried.is_empty() && self.sweeps >= FEWEST && gain < NEARLY {
             self.trimmed = true;
-            if limits.ranks.is_none() && fit.trim(validation, WORTH_DROPPING)? {
+            if limits.ranks.is_none()
+                && let Some((left, gain)) = fit.trim(validation, WORTH_DROPPING)?
+            {
+                self.left.retain(|change| *change != Change::More);
+                let percent = 100.0 * gain;
+                self.why = Some(format!(
+                    "{left} components: validation is {percent:.1} % better without the others"
+                ));
                 return Ok(0);
             }
         }
@@ -205,7 +228,7 @@ impl Course {
                 |of: &Change| self.tried.iter().filter(|tried| tried.change.as_ref() == Some(of)).count();
             // What has helped may help again: more components change with a mode than could be told at first.
             self.left.extend(change.filter(|change| match change {
-                Change::Extend(_) => true,
+                Change::More | Change::Extend(_) => true,
                 Change::Pairs => order > FEW_MODES && count(&Change::Pairs) < MOST_PAIR_ROUNDS,
                 Change::Cells => false,
                 Change::All => much && count(&Change::All) < MOST_ALL,
@@ -241,6 +264,12 @@ impl Course {
                 }
             }
             if let Some((_, place, asked)) = most {
+                if let Asked::More(more, count, told) = asked {
+                    let (quarter, percent, all) = (count / 4, 100.0 * told, count + more);
+                    self.why = Some(format!(
+                        "{count} components: the least {quarter} tell {percent:.1} % of what validation leaves, so {all} are tried"
+                    ));
+                }
                 let passes = asked.apply(fit, data, limits.seed.wrapping_add(fit.posterior.sweep as u64))?;
                 *kept = Some(before);
                 (self.change, self.sweeps, self.best) = (Some(self.left.remove(place)), 0, None);
@@ -265,6 +294,17 @@ impl Course {
         let (shape, order) = (&fit.posterior.shape, fit.posterior.levels.len());
         let rows: u64 = fit.posterior.levels.iter().map(|level| level.rows as u64).sum();
         match change {
+            Change::More if limits.ranks.is_some() => Ok(None),
+            Change::More => {
+                let squares = fit.squares_by_components(validation)?;
+                let count = squares.len().saturating_sub(1);
+                if count < 4 {
+                    return Ok(None);
+                }
+                let told = 1.0 - squares[count] / squares[count - count / 4];
+                let more = limits.most.min(2 * count + 1).saturating_sub(count);
+                Ok((told > WORTH_MORE && more >= count / 2).then_some((told, Asked::More(more, count, told))))
+            }
             Change::Extend(level) => {
                 let (chosen, evidence) = fit.components_that_change(validation, *level)?;
                 let whole = shape.segments.len() == 1 && chosen.len() == shape.segments[0].count;
@@ -338,6 +378,8 @@ fn most_of(fit: &Fit, levels: &[usize], count: usize, limits: Limits<'_>) -> usi
 /// A change that residuals ask for.
 enum Asked {
     Extend(usize, Vec<usize>),
+    /// So many more of the first pair than these, of which the least quarter tells this share.
+    More(usize, usize, f64),
     /// Components of these levels, so many; and of the first pair no more than this.
     Add(Vec<(Vec<usize>, usize)>, usize),
     /// Numbers of cells of these pairs.
@@ -347,6 +389,7 @@ enum Asked {
 impl Asked {
     fn apply(&self, fit: &mut Fit, data: &Data<'_>, seed: u64) -> Result<usize> {
         match self {
+            Asked::More(more, ..) => fit.more(data, *more, seed),
             Asked::Extend(level, chosen) => fit.extend(*level, chosen).map(|()| 0),
             Asked::Add(sets, kept) => {
                 if fit.posterior.shape.segments[0].count > *kept {

@@ -241,6 +241,16 @@ impl Fit {
         Ok(passes)
     }
 
+    /// More components of the first pair, where it has all that there are. Returns how many passes that took.
+    pub(super) fn more(&mut self, data: &Data<'_>, count: usize, seed: u64) -> Result<usize> {
+        let passes = self.add(data, &[(self.terms.pair.to_vec(), count)], seed)?;
+        // Their columns stand behind those of the others.
+        self.posterior.shape.segments.pop();
+        self.posterior.shape.segments[0].count += count;
+        self.posterior.reset()?;
+        Ok(passes)
+    }
+
     fn widen(&mut self, levels: &[usize], count: usize, first: Option<&[f64]>, seed: u64) -> Result<()> {
         let posterior = &mut self.posterior;
         for (place, &level) in levels.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Fewer components, where validation is better without some.
+//! Fewer components, where validation is better without some; and whether more of them may pay.
 //!
 //! A prior that is learned makes components that explain nothing small, but slowly: the evidence hardly tells a small
 //! one from none. Where rows have few entries beside their numbers, what is left of them costs more than it explains.
@@ -15,18 +15,34 @@ use crate::stream::Stream;
 
 impl Fit {
     /// Drops the least components of the first pair where the validation entries are told better without them, by
-    /// this share of the MSE. Returns whether any was dropped. A pass over validation.
-    pub(super) fn trim(&mut self, validation: &Stream, worth: f64) -> Result<bool> {
-        let [a, b] = self.terms.pair;
-        let shape = &self.posterior.shape;
-        let [segment] = &shape.segments[..] else { return Ok(false) };
-        if segment.levels != [a, b] || segment.count < 2 {
-            return Ok(false);
-        }
-        // The largest first.
+    /// this share of the MSE. Returns how many are left where any was dropped, and by what share it is better. A pass over
+    /// validation.
+    pub(super) fn trim(&mut self, validation: &Stream, worth: f64) -> Result<Option<(usize, f64)>> {
         self.turn()?;
+        let squares = self.squares_by_components(validation)?;
+        let count = squares.len().saturating_sub(1);
+        let Some(least) = (1..=count).min_by(|&m, &n| squares[m].total_cmp(&squares[n])) else {
+            return Ok(None);
+        };
+        // As few as nearly as good.
+        let gain = 1.0 - squares[least] / squares[count];
+        if gain <= worth {
+            return Ok(None);
+        }
+        self.shrink(least)?;
+        Ok(Some((least, gain)))
+    }
+
+    /// The squares of what is left of the validation entries without any component of the first pair, with the first, with
+    /// the first two and so on, which are the largest when they were turned. Nothing where there are other components. A
+    /// pass over validation.
+    pub(super) fn squares_by_components(&self, validation: &Stream) -> Result<Vec<f64>> {
+        let [a, b] = self.terms.pair;
         let (posterior, terms) = (&self.posterior, &self.terms);
-        let Some(segment) = posterior.shape.segments.first() else { return Ok(false) };
+        let [segment] = &posterior.shape.segments[..] else { return Ok(Vec::new()) };
+        if segment.levels != [a, b] {
+            return Ok(Vec::new());
+        }
         let (count, first) = (segment.count, &segment.first);
         let clip = terms.range.map(|range| Clip::new(range, self.model_ends()));
         let said = |x: f64| clip.map_or(x, |clip| clip.of(x));
@@ -54,13 +70,7 @@ impl Fit {
         )?;
         let mut squares = vec![0.0; count + 1];
         sum_in_order(validation.team(), &mut squares, lanes.iter().map(|lane| (0, lane.as_slice())));
-        let least = (1..=count).min_by(|&m, &n| squares[m].total_cmp(&squares[n])).unwrap_or(count);
-        // As few as nearly as good.
-        if squares[least] >= squares[count] * (1.0 - worth) {
-            return Ok(false);
-        }
-        self.shrink(least)?;
-        Ok(true)
+        Ok(squares)
     }
 
     /// Keeps the first components of the first pair, which are the largest when they were turned.

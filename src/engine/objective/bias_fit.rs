@@ -49,7 +49,7 @@ impl Counts {
 pub const ROUNDS: usize = 3;
 
 /// The same where they are what a model is compared with: further ones change the third digit of an error.
-const ROUNDS_ALONE: usize = 2;
+pub const ROUNDS_ALONE: usize = 2;
 
 /// One number per index of every mode, and per bucket of time.
 struct Sums {

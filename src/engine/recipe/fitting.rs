@@ -49,12 +49,11 @@ pub(super) struct Fitting {
 }
 
 impl Fitting {
-    /// The plain method's, with counts where they are known already.
-    pub(super) fn new(terms: Terms, mut objective: Regularised, counts: Option<Counts>) -> Self {
+    /// The plain method's.
+    pub(super) fn new(terms: Terms, mut objective: Regularised) -> Self {
         objective.clip = terms.recipe.range.map(|range| Clip::new(range, None));
         let solver = (terms.make_solver)(terms.options);
-        let coordinates = counts.as_ref().map(Coordinates::new);
-        Fitting { terms, objective, solver, counts, coordinates, slices: None }
+        Fitting { terms, objective, solver, counts: None, coordinates: None, slices: None }
     }
 
     /// Counts the entries of every row, where the recipe needs that.
@@ -62,10 +61,15 @@ impl Fitting {
         if !self.terms.recipe.is_plain() && !self.terms.recipe.sweeps {
             let train = self.objective.data.train();
             let (counts, _) = bias_fit::count(&self.terms.manifest, train, self.terms.recipe.bias_time)?;
-            self.coordinates = Some(Coordinates::new(&counts));
-            self.counts = Some(counts);
+            self.take_counts(counts);
         }
         Ok(())
+    }
+
+    /// Takes the entries of every row, and the coordinates that follow from them.
+    pub(super) fn take_counts(&mut self, counts: Counts) {
+        self.coordinates = Some(Coordinates::new(&counts));
+        self.counts = Some(counts);
     }
 
     /// Finds out what sweeps over rows need.

@@ -33,5 +33,5 @@ pub use fitted::{Fitted, fitted};
 pub use missing::Growth;
 pub use plan::{Move, Plan, Stage, Tried};
 pub use settings::{BiasChoice, PenaltyChoice, Recipe, auto_rank, rating_range};
-pub use sweeping::AUTO_RANK;
+pub use sweeping::{AUTO_RANK, MOST_AUTO_RANK};
 pub use trainer::{Extra, Setup, Sweeping, Trainer};

@@ -45,6 +45,10 @@ pub struct Recipe {
     /// there were any.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub sweeps: bool,
+    /// Whether they have nothing before them although a rank is given, because the values cannot be low-rank as they are.
+    /// Not in files from before that was told.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub straight: bool,
     /// Whether a search let the rank grow: only in files of versions that searched.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub grow: bool,
@@ -67,13 +71,14 @@ impl Recipe {
             penalty: PenaltyChoice::Fixed(0.0),
             penalty_kind: None,
             sweeps: false,
+            straight: false,
             grow: false,
             range: None,
         }
     }
 
     /// The default: where there are validation entries they decide between the paper's method and sweeps, where not,
-    /// it is the paper's method. Clipped where the values look like ratings.
+    /// it is the paper's method. Where values look like ratings, there is nothing to decide, and predictions are clipped.
     pub fn usual(manifest: &Manifest) -> Self {
         let range = rating_range(manifest);
         if manifest.validation.entries == 0 {
@@ -83,6 +88,7 @@ impl Recipe {
             bias: BiasChoice::Auto,
             penalty: PenaltyChoice::Auto,
             sweeps: true,
+            straight: range.is_some(),
             range,
             ..Recipe::plain()
         }

@@ -16,6 +16,8 @@ use crate::team::Team;
 /// Components of the first pair of modes where the rank is left to the data. Priors that are learned make more of
 /// them do no harm, and less good than time.
 pub const AUTO_RANK: usize = 15;
+/// And the most that they may become, where validation says that more pay: rows of 64 numbers with their biases.
+pub const MOST_AUTO_RANK: usize = 63;
 
 impl Trainer {
     /// Begins with sweeps.
@@ -28,7 +30,7 @@ impl Trainer {
         let order = setup.ranks.len();
         let terms = terms(setup, control);
         let dims = terms.dims.clone();
-        let fitting = Fitting::new(terms, objective, None);
+        let fitting = Fitting::new(terms, objective);
         let team = fitting.objective.data.team();
         let extra = Extra::plain(&vec![1; order]);
         let mut trainer = Trainer { state: empty_state(&dims, team, None), extra, fitting };
@@ -126,10 +128,16 @@ impl Trainer {
             self.extra.plan.done = true;
             return Ok(true);
         };
-        let limits = Limits { ranks: (!terms.rank_auto).then_some(terms.bound.as_slice()), seed: terms.seed };
+        let ranks = (!terms.rank_auto).then_some(terms.bound.as_slice());
+        let pair = fit.terms.pair.map(|level| terms.bound[fit.terms.mode_order[level]]);
+        // Fewer to begin with than usual: memory has no room for more.
+        let room = if terms.components < AUTO_RANK { terms.components } else { MOST_AUTO_RANK };
+        let most = pair[0].min(pair[1]).min(room);
+        let limits = Limits { ranks, most, seed: terms.seed };
         let tried = course.tried.len();
         let data = Data { train: self.fitting.objective.data.train(), slices };
         self.state.last.passes += course.advance(fit, &data, before, validation, mse, limits)?;
+        let why = course.take_why();
         for trial in &course.tried[tried..] {
             let tried = Tried {
                 change: change_of(trial.change.as_ref(), &fit.terms.mode_order),
@@ -142,9 +150,12 @@ impl Trainer {
             terms.control.say(tried.to_string());
             self.extra.plan.tried.push(tried);
         }
+        why.into_iter().for_each(|why| terms.control.say(why));
         self.extra.plan.change = change_of(course.change(), &fit.terms.mode_order);
+        // The plain method's best may be older than the sweeps.
         let stale = |best: &Best| {
-            terms.options.patience > 0 && last.iteration - best.iteration >= terms.options.patience
+            let since = (last.iteration - best.iteration).min(fit.posterior.sweep);
+            terms.options.patience > 0 && since >= terms.options.patience
         };
         self.extra.plan.done = course.done || self.state.best.as_ref().is_some_and(stale);
         Ok(true)
@@ -155,6 +166,7 @@ impl Trainer {
 fn change_of(change: Option<&Change>, mode_order: &[usize]) -> Move {
     match change {
         None => Move::Sweeps,
+        Some(Change::More) => Move::More,
         Some(Change::Extend(level)) => Move::Extend(mode_order[*level]),
         Some(Change::Pairs) => Move::Pairs,
         Some(Change::Cells) => Move::Cells,

@@ -10,21 +10,48 @@ fn plan(errors: &[f64]) -> Plan {
     plan
 }
 
+/// Of values whose variance is 2.
+fn over(plan: &Plan, iteration: usize) -> bool {
+    plan.probe_over(iteration, plan.is_stale(iteration, 10), 2.0)
+}
+
+/// The first iteration after which the plain method is given up.
+fn given_up(errors: &[f64]) -> Option<usize> {
+    (1..=errors.len()).find(|&iteration| over(&plan(&errors[..iteration]), iteration))
+}
+
 #[test]
 fn the_plain_method_has_as_many_iterations_as_patience_allows_where_it_is_promising() {
     let mut falling: Vec<f64> = (1..40).map(|n| 0.6_f64.powi(n)).collect();
-    assert!(!plan(&falling).probe_over(39, false, 10));
-    assert!(plan(&falling).probe_over(39, true, 10), "no step lowers the cost");
+    assert_eq!(given_up(&falling), None);
+    assert!(plan(&falling).probe_over(39, true, 2.0), "no step lowers the cost");
     falling.extend([1.0; 10]);
-    assert!(plan(&falling).probe_over(49, false, 10) && !plan(&falling).probe_over(48, false, 10));
-    assert!(!plan(&falling).probe_over(49, false, 0), "patience 0 never ends");
+    assert_eq!(given_up(&falling), Some(49));
+    assert!(!plan(&falling).is_stale(49, 0), "patience 0 never ends");
 }
 
 #[test]
 fn the_plain_method_is_given_up_where_biases_alone_say_nearly_as_much() {
-    let noisy: Vec<f64> = (1..30).map(|n| 0.9 - 1e-3 * f64::from(n)).collect();
-    let over = (1..30).find(|&iteration| plan(&noisy[..iteration]).probe_over(iteration, false, 10));
-    assert_eq!(over, Some(20));
+    // Behind biases, after a glance; in between, later; and where biases tell nothing, also later.
+    let noisy = |from: f64| (1..30).map(|n| from - 1e-3 * f64::from(n)).collect::<Vec<f64>>();
+    assert_eq!([noisy(1.2), noisy(0.8)].map(|errors| given_up(&errors)), [Some(5), Some(20)]);
+    let mut blind = plan(&noisy(1.2));
+    blind.biases_mse = Some(1.9);
+    assert!(!over(&blind, 19) && over(&blind, 20));
+}
+
+#[test]
+fn biases_are_looked_at_where_an_error_does_not_speak_for_itself() {
+    let wanted = |mse: f64, iteration: usize, stuck: bool| {
+        let mut plan = plan(&vec![mse; iteration]);
+        plan.biases_mse = None;
+        assert!(!over(&plan, iteration.min(9)), "nothing is given up before");
+        plan.wants_biases(iteration, stuck, 2.0)
+    };
+    assert!(!wanted(1.2, 4, false) && wanted(1.2, 5, false), "as much as is left of noisy data");
+    assert!(!wanted(0.3, 5, false) && wanted(0.3, 20, false), "as much as on a plateau");
+    assert!(!wanted(1e-4, 20, false) && wanted(1e-4, 7, true), "nearly nothing");
+    assert!(!plan(&[1.2; 30]).wants_biases(30, true, 2.0), "they are known already");
 }
 
 #[test]
@@ -40,7 +67,7 @@ fn the_plain_method_stays_where_hardly_anything_is_left() {
 fn gains_that_are_hardly_any_do_not_prolong_it() {
     let mut errors = vec![0.4];
     errors.extend((0..10).map(|n| 0.4 - 1e-6 * f64::from(n)));
-    assert!(plan(&errors).probe_over(11, false, 10));
+    assert!(plan(&errors).is_stale(11, 10));
     assert_eq!(plan(&errors).best.unwrap().0, 0.4 - 9e-6);
 }
 

@@ -3,14 +3,14 @@
 use super::fitted::{Fitted, fitted};
 use super::fitting::{Fitting, Terms};
 use super::plan::{Move, Plan, Stage};
-use super::prepare::prepare;
+use super::prepare::{biases_mse, prepare};
 use super::settings::{BiasChoice, Recipe};
 use super::sweeping::empty_state;
 use crate::bayes::{Course, Fit, Origins, Position, Posterior};
 use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::manifold::{Point, orthonormalize};
-use crate::model::{Biases, Clip, Ends, Matched, Uncertainty};
+use crate::model::{Biases, Ends, Matched, Uncertainty};
 use crate::objective::bias_fit::{self, Damping};
 use crate::objective::{Coordinates, Regularised};
 use crate::shard::Dataset;
@@ -94,7 +94,9 @@ pub struct Setup<'a> {
     pub options: Options,
     /// Seeds what is random.
     pub seed: u64,
-    /// Where the plain method is tried first, because a rank was given.
+    /// Whether the ranks follow from the data.
+    pub rank_auto: bool,
+    /// Whether the plain method is tried before sweeps.
     pub probe: bool,
     /// The components that sweeps begin with where none was.
     pub components: usize,
@@ -115,41 +117,37 @@ impl Trainer {
     /// first point. `plain_start` gives that of the paper's method.
     pub fn begin(
         mut setup: Setup<'_>,
-        mut objective: Regularised,
+        objective: Regularised,
         control: &Control,
         plain_start: impl FnOnce(&Regularised) -> Result<Point>,
     ) -> Result<Self> {
         let (dataset, recipe, ranks) = (setup.dataset, setup.recipe, setup.ranks);
         let (seed, options, cold, spectral) = (setup.seed, setup.options, setup.cold, setup.spectral);
         let fresh = setup.warm.is_none() && setup.warm_fit.is_none();
-        let plain_first = recipe.is_plain() || recipe.sweeps && setup.probe && fresh;
+        let plain_first = recipe.is_plain() || setup.probe && fresh;
         if recipe.sweeps && !plain_first {
             return Self::begin_sweeping(setup, objective, control);
         }
         let warm = setup.warm.take();
         let terms = terms(setup, control);
-        objective.clip = recipe.range.map(|range| Clip::new(range, None));
-        let prepared = prepare(dataset, recipe, &mut objective, control)?;
         let mut extra = Extra::plain(ranks);
-        extra.damping = prepared.damping;
-        extra.biases = prepared.biases;
-        extra.plan.biases_mse = prepared.biases_mse;
-        let mut fitting = Fitting::new(terms, objective, prepared.counts);
+        let mut fitting = Fitting::new(terms, objective);
         let mut state;
         if plain_first && spectral {
             let team = fitting.objective.data.team();
             state = empty_state(&fitting.terms.dims, team, None);
-            state.last.passes = prepared.passes;
         } else if plain_first {
             let point = plain_start(&fitting.objective)?;
             state = fitting.solver.start(&mut fitting.objective, point)?;
-            state.last.passes += prepared.passes;
             let auto = options.algorithm == Algorithm::Auto;
             if options.algorithm == Algorithm::Stochastic || auto && cold && enough(&fitting.objective) {
                 state.stochastic = Some(Box::new(Stochastic::new(&state.point, seed, auto)));
                 state.direction.fill(0.0);
             }
         } else {
+            let prepared = prepare(dataset, recipe, &fitting.objective, control)?;
+            (extra.damping, extra.biases) = (prepared.damping, prepared.biases);
+            fitting.take_counts(prepared.counts);
             let mut stage = Stage::fixed(recipe, ranks);
             let from =
                 warm.map(|matched| take_over(&fitting, &mut extra, &matched, &mut stage)).transpose()?;
@@ -180,7 +178,7 @@ impl Trainer {
         control: &Control,
     ) -> Result<Self> {
         let terms = terms(setup, control);
-        let mut fitting = Fitting::new(terms, objective, None);
+        let mut fitting = Fitting::new(terms, objective);
         if extra.sweeping.is_some() {
             fitting.find_slices()?;
         } else {
@@ -241,10 +239,7 @@ impl Trainer {
             self.check()?;
             return Ok(false);
         }
-        if !self.is_simple()
-            && !self.is_elsewhere()
-            && self.extra.plan.probe_over(iteration, self.ended(), self.fitting.terms.options.patience)
-        {
+        if !self.is_simple() && !self.is_elsewhere() && self.is_probed()? {
             match self.may_miss() {
                 true => self.go_elsewhere()?,
                 false => self.end_probe()?,
@@ -270,6 +265,19 @@ impl Trainer {
         }
         self.check()?;
         Ok(went)
+    }
+
+    /// Whether the plain method has shown what it can do, beside biases alone where its error does not speak for itself.
+    fn is_probed(&mut self) -> Result<bool> {
+        let (ended, iteration) = (self.ended(), self.state.last.iteration);
+        let (patience, variance) = (self.fitting.terms.options.patience, self.fitting.terms.variance);
+        let stuck = ended || self.extra.plan.is_stale(iteration, patience);
+        if self.extra.plan.wants_biases(iteration, stuck, variance) {
+            let (mse, passes) = biases_mse(&self.fitting.terms.manifest, &mut self.fitting.objective)?;
+            self.extra.plan.biases_mse = mse;
+            self.state.last.passes += passes;
+        }
+        Ok(self.extra.plan.probe_over(iteration, stuck, variance))
     }
 
     /// The plain method stays, or sweeps follow.
@@ -411,7 +419,7 @@ pub(super) fn terms(setup: Setup<'_>, control: &Control) -> Terms {
         seed: setup.seed,
         variance: manifest.variance(),
         control: control.clone(),
-        rank_auto: !setup.probe,
+        rank_auto: setup.rank_auto,
         components: setup.components,
         manifest: manifest.clone(),
         make_solver: setup.make_solver,

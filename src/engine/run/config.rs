@@ -1,8 +1,9 @@
 //! Everything that determines the result of a run.
 
+use crate::bayes::Sizes;
 use crate::error::{Error, IoContext, Result};
 use crate::kernel::Precision;
-use crate::recipe::{AUTO_RANK, BiasChoice, Recipe};
+use crate::recipe::{AUTO_RANK, BiasChoice, MOST_AUTO_RANK, Recipe};
 use crate::shard::{Dataset, Manifest, Split};
 use crate::solver::{Algorithm, Beta, Options, StepRule};
 use crate::storage::{Disk, RunLayout, check_folders, no_run, read_regular, write_atomic};
@@ -196,16 +197,41 @@ impl Config {
     }
 
     /// Whether there are sweeps over rows and nothing before them: with a rank that is given, the plain method is
-    /// tried first.
+    /// tried first where values may be low-rank, or a start of its own was asked for.
     pub fn sweeps_alone(&self) -> bool {
-        self.recipe.sweeps && self.rank_auto
+        let straight = self.recipe.straight && self.init == Init::Scaled;
+        self.recipe.sweeps && (self.rank_auto || straight)
     }
 
-    /// The components of the first pair that sweeps begin with, at most.
+    /// The most components of the first pair that sweeps may come to.
     pub fn sweep_rank(&self) -> usize {
-        match self.rank_auto {
-            true => self.components.unwrap_or(AUTO_RANK),
-            false => self.rank.iter().copied().max().unwrap_or(1),
+        let most = self.rank.iter().copied().max().unwrap_or(1);
+        match (self.rank_auto, self.components) {
+            (true, Some(components)) => components,
+            (true, None) => most.min(MOST_AUTO_RANK),
+            (false, _) => most,
+        }
+    }
+
+    /// The components that they begin with.
+    pub fn sweep_start(&self) -> usize {
+        if self.rank_auto { self.sweep_rank().min(AUTO_RANK) } else { self.sweep_rank() }
+    }
+
+    /// Lowers the bound of ranks that are left to the data, where so many components would take more than half of this
+    /// memory in one pass per sweep; not below what sweeps begin with.
+    pub(super) fn fit_rank(&mut self, manifest: &Manifest, memory: u64) {
+        let dims: Vec<u64> = manifest.level_dims().iter().map(|&dim| dim.into()).collect();
+        let dear = |config: &Self| {
+            let (entries, rank) = (manifest.train.entries, config.sweep_rank());
+            let sizes = Sizes { dims: &dims, entries, rank, grows: true };
+            // The number of threads is none of what results may depend on.
+            let [state, sums, _] = sizes.bytes(sizes.rooms(config.lanes, false)[0]);
+            state + sums > memory / 2
+        };
+        while self.rank_auto && self.recipe.sweeps && self.sweep_rank() > AUTO_RANK && dear(self) {
+            let lower = (self.sweep_rank() / 2).max(AUTO_RANK);
+            self.rank.iter_mut().for_each(|rank| *rank = lower.min(*rank));
         }
     }
 

@@ -40,8 +40,9 @@ pub(super) fn setup<'a>(config: &'a Config, dataset: &'a Dataset) -> Setup<'a> {
         ranks: &config.rank,
         options: config.options(dataset.manifest()),
         seed: config.seed,
-        probe: !config.rank_auto,
-        components: config.sweep_rank(),
+        rank_auto: config.rank_auto,
+        probe: config.recipe.sweeps && !config.sweeps_alone(),
+        components: config.sweep_start(),
         warm: None,
         warm_fit: None,
         cold: !matches!(config.init, Init::Run(_) | Init::Spectral),
@@ -110,8 +111,8 @@ fn sizes<'d>(manifest: &Manifest, dims: &'d [u64], rank: usize, grows: bool) -> 
 /// and the memory that would do for those.
 pub(super) fn within(config: &Config, dataset: &Dataset, limits: &Limits) -> (Config, Option<u64>) {
     let mut config = config.clone();
-    let usual = config.sweep_rank();
-    if !config.sweeps_alone() || matches!(config.init, Init::Run(_)) {
+    let usual = config.sweep_start();
+    if !(config.rank_auto && config.sweeps_alone()) || matches!(config.init, Init::Run(_)) {
         return (config, None);
     }
     let (manifest, processes) = (dataset.manifest(), limits.team.size());

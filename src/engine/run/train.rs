@@ -117,6 +117,9 @@ pub fn complete(
         config.use_mean();
     }
     settle_start(&mut config, dataset, limits.team, control)?;
+    // Memory may differ between machines: that of the first process counts.
+    let memory = limits.team.told_by_first(|| Ok(limits.memory.to_string()))?;
+    config.fit_rank(dataset.manifest(), memory.parse().unwrap_or(limits.memory));
     config.rank = limits.team.agree(check_rank(&config.rank, dataset.manifest()))?;
     limits.team.agree(config.check_method().and_then(|()| config.check_lanes(limits.team)))?;
     limits.team.check_processors()?;
@@ -202,9 +205,9 @@ fn begin(
 ) -> Result<Outcome> {
     let usage = Usage::start();
     let budget = limits.team.agree(Budget::new(limits.memory))?;
-    let (wished, (config, would_do)) = (config.sweep_rank(), &within(config, dataset, limits));
+    let (wished, (config, would_do)) = (config.sweep_start(), &within(config, dataset, limits));
     if let Some(bytes) = would_do {
-        let (rank, have) = (config.sweep_rank(), crate::units::size(limits.memory));
+        let (rank, have) = (config.sweep_start(), crate::units::size(limits.memory));
         let bytes = crate::units::size(*bytes);
         control
             .say(format!("sweeps begin with rank {rank}: {have} has no room for {wished}, {bytes} would do"));
