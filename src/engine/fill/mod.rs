@@ -211,10 +211,10 @@ fn check(options: &FillOptions, control: &Control) -> Result<(PathBuf, Output)> 
     }
     let inputs = options.run.iter().flat_map(|run| inputs_of(run)).chain([table.clone()]);
     let output = Output::new(&options.output, options.force).apart_from(inputs);
-    Target::check(&output)?;
+    Target::check(&output, control)?;
     let is_array = header_of(table, control)?;
     if options.sd && (is_array.is_some() || options.convert.read.columns.wide.is_some()) {
-        Target::check(&output.beside(sd_path(&options.output)))?;
+        Target::check(&output.beside(sd_path(&options.output)), control)?;
     }
     match (&is_array, options.output.extension().is_some_and(|ending| ending == "npy")) {
         (Some(header), true) if !header.has_nan() => {

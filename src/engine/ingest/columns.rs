@@ -155,6 +155,21 @@ pub struct FilePlan {
 }
 
 impl FilePlan {
+    /// The names of the modes, with the dimensions that are known before the rows are.
+    pub fn dims(&self) -> impl Iterator<Item = (String, Option<u32>)> {
+        let columns = self.wide.as_ref().map(|wide| wide.columns.len() as u32);
+        let last = self.modes.len() - 1;
+        self.modes.iter().enumerate().map(move |(position, mode)| {
+            let dim = match mode.role {
+                ModeRole::Indices { dim, .. } => dim,
+                // Columns are ids, none of which can be new; several may fall into one bin.
+                ModeRole::Ids => columns.filter(|_| position == last),
+                ModeRole::Bins(_) => None,
+            };
+            (mode.name.clone(), dim)
+        })
+    }
+
     /// The columns of times, by the places that [`TimesSeen`] has for them.
     pub fn times(&self) -> Vec<usize> {
         let is_time = |mode: &ModeColumn| matches!(mode.role, ModeRole::Bins(Binning { time: true, .. }));
@@ -189,6 +204,8 @@ impl FilePlan {
     }
 }
 
+/// What the value is called where every row is a 1.
+pub const ONES_NAME: &str = "value";
 const VALUE_NAMES: [&str; 9] =
     ["rating", "value", "stars", "score", "ratings", "val", "overall", "reading", "measurement"];
 const TIME_NAMES: [&str; 8] =
@@ -416,7 +433,7 @@ impl Columns {
                 weight.map_or(String::new(), |weight| format!(", {} as the weight", self.name(weight)));
             format!("taking {modes} as the modes and {value_name} as the value{weight}")
         });
-        let (value_name, names) = (if ones { "value".into() } else { value_name }, self.names.clone());
+        let (value_name, names) = (if ones { ONES_NAME.into() } else { value_name }, self.names.clone());
         let weight = weight.map(|column| (column, self.name(column)));
         let rules = self.rules(request)?;
         let (count, wide) = (self.count, None);

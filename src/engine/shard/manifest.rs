@@ -407,12 +407,12 @@ const BEGINS: &str = "{\n  \"crc32c\": \"";
 const BEGIN_LENGTH: usize = BEGINS.len() + 8 + "\",\n".len();
 
 impl Manifest {
-    /// What is known of a dataset before a table is read, from the names of its modes and whether there will be validation
-    /// entries: enough to see which requests cannot be met. Dimensions are the largest.
-    pub fn expected(names: &[String], validation: bool) -> Self {
-        let mode = |name: &String| Mode {
+    /// What is known of a dataset before a table is read, from its modes and whether there will be validation
+    /// entries: enough to see which requests cannot be met. Dimensions that are not known are the largest.
+    pub fn expected(modes: &[(String, Option<u32>)], validation: bool) -> Self {
+        let mode = |(name, dim): &(String, Option<u32>)| Mode {
             name: name.clone(),
-            dim: u32::MAX,
+            dim: dim.unwrap_or(u32::MAX),
             kind: ModeKind::Range { base: 0 },
             statistics: ModeStatistics { in_train: u64::from(u32::MAX), only_held_out: 0 },
             gaps: Vec::new(),
@@ -421,9 +421,9 @@ impl Manifest {
         Manifest {
             format_version: 1,
             written_by: String::new(),
-            modes: names.iter().map(mode).collect(),
+            modes: modes.iter().map(mode).collect(),
             value: String::new(),
-            mode_order: (0..names.len()).collect(),
+            mode_order: (0..modes.len()).collect(),
             mode_order_reason: String::new(),
             duplicates: 0,
             duplicates_rule: String::new(),

@@ -2,6 +2,7 @@
 
 use super::cells::Cells;
 use super::sink::{Sink, Target};
+use crate::control::Control;
 use crate::error::{Error, IoContext, Result};
 use crate::message::printable;
 use crate::storage::{Disk, Output as Place};
@@ -60,14 +61,19 @@ pub struct TableWriter<'d> {
 
 impl<'d> TableWriter<'d> {
     /// Begins a table; `None` or `-` is CSV on standard output.
-    pub fn create(disk: &'d dyn Disk, place: Option<&Place>, schema: SchemaRef) -> Result<Self> {
+    pub fn create(
+        disk: &'d dyn Disk,
+        place: Option<&Place>,
+        schema: SchemaRef,
+        control: &Control,
+    ) -> Result<Self> {
         let Some(place) = place.filter(|place| place.path != Path::new("-")) else {
             let sink = Sink::Stdout(io::BufWriter::with_capacity(1 << 16, io::stdout()));
             return Self::text(sink, b',', "standard output".into(), schema, io::stdout().is_terminal());
         };
         let path = place.path.as_path();
         let kind = Kind::of(path)?;
-        let file = Target::create(disk, place)?;
+        let file = Target::create(disk, place, control)?;
         match kind {
             Kind::Text(delimiter) => {
                 Self::text(Sink::packed(file, path)?, delimiter, path.into(), schema, false)
@@ -87,10 +93,15 @@ impl<'d> TableWriter<'d> {
         }
     }
 
+    /// Begins a table that is a new file.
+    pub fn file(disk: &'d dyn Disk, path: impl AsRef<Path>, schema: SchemaRef) -> Result<Self> {
+        Self::create(disk, Some(&Place::new(path.as_ref(), false)), schema, &Control::default())
+    }
+
     /// Whether a table can be written there, before anything else is done.
-    pub fn check(place: Option<&Place>) -> Result<()> {
+    pub fn check(place: Option<&Place>, control: &Control) -> Result<()> {
         match place.filter(|place| place.path != Path::new("-")) {
-            Some(place) => Kind::of(&place.path).and_then(|_| Target::check(place)),
+            Some(place) => Kind::of(&place.path).and_then(|_| Target::check(place, control)),
             None => Ok(()),
         }
     }
