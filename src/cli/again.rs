@@ -19,7 +19,8 @@ pub(super) fn command(words: &[OsString], input: &Path, kept: &Path, changed: &[
     let mut words = words.iter();
     while let Some(word) = words.next() {
         let text = word.to_string_lossy();
-        let flag = text.strip_prefix("--").map(|flag| flag.split_once('=').map_or((flag, true), |f| (f.0, false)));
+        let flag =
+            text.strip_prefix("--").map(|flag| flag.split_once('=').map_or((flag, true), |f| (f.0, false)));
         match flag {
             Some((name, value_follows)) if about_file.contains_key(name) => {
                 if value_follows && about_file[name] {
@@ -55,8 +56,10 @@ mod tests {
 
     #[test]
     fn what_is_said_of_the_file_is_left_out() {
-        let line = "complete my.csv -o run --modes a,b --value=x --rank 50 --wide --seed 3 --memory=16M --json";
-        let words: Vec<OsString> = line.split(' ').map(OsString::from).chain(["--where".into(), "x > 0".into()]).collect();
+        let line =
+            "complete my.csv -o run --modes a,b --value=x --rank 50 --wide --seed 3 --memory=16M --json";
+        let words: Vec<OsString> =
+            line.split(' ').map(OsString::from).chain(["--where".into(), "x > 0".into()]).collect();
         let changed = [("memory", "40M".to_string())];
         let said = command(&words, Path::new("my.csv"), Path::new("it's.tenfill"), &changed);
         assert_eq!(said, r"tenfill complete 'it'\''s.tenfill' -o run --rank 50 --seed 3 --json --memory 40M");

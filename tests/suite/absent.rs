@@ -106,7 +106,10 @@ fn tables_without_a_value_say_what_helps() {
     let ones: Vec<String> = clicks().iter().map(|row| format!("{row},1")).collect();
     table(folder, "ones.csv", "user,page,value", &ones);
     let said = failure(folder, "complete ones.csv -o run --rank 2 --quiet");
-    assert!(said.starts_with("tenfill: ones.csv: all train values are 1"), "the file, not where it lies: {said}");
+    assert!(
+        said.starts_with("tenfill: ones.csv: all train values are 1"),
+        "the file, not where it lies: {said}"
+    );
     assert!(said.contains("--absent 1.0") && said.lines().count() == 1, "{said}");
     for (more, needle) in [
         (&["--absent", "9"][..], "--absent 9 asks for"),
@@ -184,7 +187,10 @@ fn appended_clicks_take_the_place_of_cells_that_were_drawn() {
     table(folder, "more.csv", "user,page,value", &more);
     json(folder, "convert counts.csv -o counts --absent 1.0");
     let said = failure(folder, "append counts more.csv -o out");
-    assert!(said.contains("new rows fall on zeros of the dataset") && said.contains("convert all rows together"), "{said}");
+    assert!(
+        said.contains("new rows fall on zeros of the dataset") && said.contains("convert all rows together"),
+        "{said}"
+    );
     // Nor may cells be drawn where none were.
     json(folder, "convert counts.csv -o plain");
     let said = failure(folder, "append plain more.csv -o out --absent 1.0");

@@ -283,8 +283,12 @@ fn a_rank_above_a_dimension_is_told_before_the_file_is_converted_where_that_is_k
     let rows: String = (0..900).map(|n| format!("{},{},{}\n", n % 37 + 1, n * 7 % 11 + 1, n % 5)).collect();
     write(folder.join("in.csv"), format!("a,b,value\n{rows}")).unwrap();
     let said = failure(folder, "complete in.csv -o run --rank 20 --dims 37,11");
-    assert!(said.contains("rank 20 of b is above its dimension 11: the largest that works is 11\n"), "{said}");
-    let mut npy = b"\x93NUMPY\x01\0\x46\0{'descr': '<f8', 'fortran_order': False, 'shape': (30, 4), }".to_vec();
+    assert!(
+        said.contains("rank 20 of b is above its dimension 11: the largest that works is 11\n"),
+        "{said}"
+    );
+    let mut npy =
+        b"\x93NUMPY\x01\0\x46\0{'descr': '<f8', 'fortran_order': False, 'shape': (30, 4), }".to_vec();
     npy.resize(79, b' ');
     npy.push(b'\n');
     npy.extend((0..120).flat_map(|n| f64::from(n % 7).to_le_bytes()));

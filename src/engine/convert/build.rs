@@ -14,8 +14,8 @@ use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::ingest::TimesSeen;
 use crate::shard::{
-    Bins, Dataset, DatasetWriter, Manifest, Mode, ModeKind, ModeStatistics, Split, SplitBy, Weighing, Weights,
-    format_version,
+    Bins, Dataset, DatasetWriter, Manifest, Mode, ModeKind, ModeStatistics, Split, SplitBy, Weighing,
+    Weights, format_version,
 };
 use crate::sort::Packing;
 use crate::storage::{Staging, make_dir};

@@ -57,7 +57,9 @@ pub(super) fn fill(
     let mut writer = TableWriter::create(&disk, Some(&job.output), SchemaRef::clone(&schema), job.control)?;
     let sd_schema = with_numbers(&schema, &values);
     let mut sds = match wide.and(job.sd_output()) {
-        Some(output) => Some(TableWriter::create(&disk, Some(&output), SchemaRef::clone(&sd_schema), job.control)?),
+        Some(output) => {
+            Some(TableWriter::create(&disk, Some(&output), SchemaRef::clone(&sd_schema), job.control)?)
+        }
         None => None,
     };
     job.control.progress().stage("fill", Unit::Bytes, input_bytes(job.table(), job.control));

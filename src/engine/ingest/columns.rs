@@ -332,7 +332,17 @@ impl Columns {
     }
 
     fn value_by_name(&self, taken: &[usize]) -> Option<usize> {
-        (0..self.count).find(|column| !taken.contains(column) && self.is_named(*column, &VALUE_NAMES))
+        let mut free = (0..self.count).filter(|column| !taken.contains(column));
+        if let Some(column) = free.clone().find(|column| self.is_named(*column, &VALUE_NAMES)) {
+            return Some(column);
+        }
+        // Book-Rating, user_score: one whose last word it is, where there is no other.
+        let ends = |column: &usize| {
+            let name = self.name(*column).to_lowercase();
+            let last = name.rsplit(|c: char| !c.is_alphanumeric()).next();
+            self.names.is_some() && last.is_some_and(|last| VALUE_NAMES.contains(&last))
+        };
+        free.by_ref().find(ends).filter(|_| !free.any(|column| ends(&column)))
     }
 
     /// Settles the columns of a file.

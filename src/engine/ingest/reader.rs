@@ -168,7 +168,9 @@ pub fn open_source(source: &Source, options: &ReadOptions, control: &Control) ->
     let read = BytesRead::default();
     // What is said to be no text has no encoding.
     let (mut stream, encoding) = match options.format {
-        Some(Format::Parquet | Format::Npy) => (source::open(source, read.clone(), control)?, FoundEncoding::default()),
+        Some(Format::Parquet | Format::Npy) => {
+            (source::open(source, read.clone(), control)?, FoundEncoding::default())
+        }
         _ => source::open_text(source, read.clone(), control)?,
     };
     let mut begun = Vec::new();

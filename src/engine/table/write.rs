@@ -7,7 +7,7 @@ use crate::error::{Error, IoContext, Result};
 use crate::message::printable;
 use crate::storage::{Disk, Output as Place};
 use arrow_array::{Array, RecordBatch};
-use arrow_schema::{DataType, SchemaRef};
+use arrow_schema::{DataType, Field, SchemaRef};
 use parquet::arrow::ArrowWriter;
 use parquet::basic::Compression;
 use parquet::file::properties::WriterProperties;
@@ -42,6 +42,12 @@ impl Kind {
 
 /// Rows per group of a Parquet file: what the writer holds before it writes.
 const GROUP_ROWS: usize = 1 << 17;
+
+/// Whether a column holds numbers that were computed.
+fn is_computed(field: &Field) -> bool {
+    *field.data_type() == DataType::Float64
+        && ["prediction", "sd", "bound"].iter().any(|name| field.name().starts_with(name))
+}
 
 enum Output<'d> {
     Text(Box<csv::Writer<Sink<'d>>>),
@@ -80,10 +86,15 @@ impl<'d> TableWriter<'d> {
             }
             Kind::Parquet => {
                 let level = parquet::basic::ZstdLevel::default();
-                let properties = WriterProperties::builder()
+                let mut properties = WriterProperties::builder()
                     .set_compression(Compression::ZSTD(level))
-                    .set_max_row_group_row_count(Some(GROUP_ROWS))
-                    .build();
+                    .set_max_row_group_row_count(Some(GROUP_ROWS));
+                // Hardly two predictions are the same: to look for equal ones takes longer than all else.
+                for field in schema.fields().iter().filter(|field| is_computed(field)) {
+                    properties =
+                        properties.set_column_dictionary_enabled(field.name().as_str().into(), false);
+                }
+                let properties = properties.build();
                 let writer = ArrowWriter::try_new(Sink::Plain(file), Arc::clone(&schema), Some(properties))
                     .map_err(io::Error::from)
                     .context("write", path)?;

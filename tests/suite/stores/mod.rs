@@ -218,7 +218,8 @@ fn questions_come_from_a_store_and_answers_go_there() {
 fn many_questions(place: &Path, server: &Server) {
     std::fs::write(place.join("r.csv"), ratings(4_000)).unwrap();
     fine(place, server, "complete r.csv -o run --rank 2 --max-iterations 2");
-    let ask = format!("user,film,note\n{}", format!("user-0000001,film-0140,{}\n", "x".repeat(500)).repeat(40_000));
+    let ask =
+        format!("user,film,note\n{}", format!("user-0000001,film-0140,{}\n", "x".repeat(500)).repeat(40_000));
     std::fs::write(place.join("ask.csv"), ask).unwrap();
 }
 
@@ -230,12 +231,17 @@ fn a_large_answer_goes_in_parts_and_is_whole_or_absent() {
     let line = "predict run ask.csv -o s3://bucket/answers.csv";
     fine(place.path(), &quiet, "predict run ask.csv -o here.csv");
     fine(place.path(), &quiet, line);
-    assert!(quiet.object("bucket/answers.csv").unwrap() == std::fs::read(place.path().join("here.csv")).unwrap());
+    assert!(
+        quiet.object("bucket/answers.csv").unwrap() == std::fs::read(place.path().join("here.csv")).unwrap()
+    );
     let parts = quiet.requests().iter().filter(|request| request.contains("partNumber=")).count();
     assert_eq!(parts, 2);
     let taken_back = |server: &Server| {
         let requests = server.requests();
-        assert!(requests.iter().any(|request| request.starts_with("DELETE bucket/answers.csv?uploadId=")), "{requests:?}");
+        assert!(
+            requests.iter().any(|request| request.starts_with("DELETE bucket/answers.csv?uploadId=")),
+            "{requests:?}"
+        );
         assert_eq!(server.object("bucket/answers.csv"), None);
     };
     // Refused in the middle, or interrupted there: nothing is left, and the parts are taken back.
@@ -252,8 +258,10 @@ fn a_large_answer_goes_in_parts_and_is_whole_or_absent() {
 fn a_download_that_is_interrupted_leaves_nothing_that_looks_whole() {
     let place = folder();
     let text = ratings(300_000);
-    let silent = Server::start(Manners { stall_bytes: true, ..Manners::default() }).with("bucket/r.csv", text);
-    let said = interrupted(place.path(), &silent, "convert s3://bucket/r.csv -o out.tenfill", "GET bucket/r.csv");
+    let silent =
+        Server::start(Manners { stall_bytes: true, ..Manners::default() }).with("bucket/r.csv", text);
+    let said =
+        interrupted(place.path(), &silent, "convert s3://bucket/r.csv -o out.tenfill", "GET bucket/r.csv");
     assert_eq!(said, ("tenfill: interrupted\n".into(), Some(130)));
     assert_eq!(crate::common::names(place.path()), Vec::<String>::new());
     // A dataset that is being fetched is none until all of it is there.

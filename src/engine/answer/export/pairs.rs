@@ -3,7 +3,7 @@
 use super::{BATCH_ROWS, ExportFormat, npy, write};
 use crate::error::Result;
 use crate::model::{ModeIds, Model, PairBias};
-use crate::storage::{Disk, Output};
+use crate::storage::Disk;
 use crate::table::{TableWriter, labels_array};
 use arrow_array::Float64Array;
 use arrow_schema::{DataType, Field, Schema};

@@ -6,7 +6,7 @@ use super::npy::begin;
 use super::{BATCH_ROWS, ExportFormat, write};
 use crate::error::Result;
 use crate::model::{ModeIds, ModeUncertainty, Model, Uncertainty};
-use crate::storage::{Disk, Output};
+use crate::storage::Disk;
 use crate::table::{TableWriter, labels_array};
 use arrow_array::{ArrayRef, BooleanArray, Float64Array, StringArray};
 use arrow_schema::{DataType, Field, Schema};
