@@ -93,7 +93,7 @@ pub fn write_table(py: Python<'_>, stream: &Bound<'_, PyAny>, path: PathBuf, for
     let written = work::run(py, &Listeners::default(), false, move |control, _| {
         let disk = RealDisk;
         let place = Output::new(&path, force);
-        let mut writer = TableWriter::create(&disk, Some(&place), batches.schema())?;
+        let mut writer = TableWriter::create(&disk, Some(&place), batches.schema(), &control)?;
         for batch in batches {
             control.check()?;
             let batch = batch.map_err(|error| {

@@ -64,6 +64,7 @@ pub fn call(arguments: Vec<OsString>, outside: Outside) -> Result<Value, Failure
         observe: outside.observe,
         batches: Mutex::new(outside.batches),
         modes: outside.modes,
+        words: Vec::new(),
         answer: Some(Mutex::new(Value::Null)),
     };
     run(parsed.command, &context).map_err(Failure::Failed)?;

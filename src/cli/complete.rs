@@ -13,7 +13,9 @@ use tenfill_engine::fetch::{fetch, is_dataset};
 use tenfill_engine::ingest;
 use tenfill_engine::kernel::Precision;
 use tenfill_engine::recipe::auto_rank;
-use tenfill_engine::run::{Config, Every, Init, Limits, RunDirectory, check_rank, check_start, complete};
+use tenfill_engine::run::{
+    Config, Every, Init, Limits, RunDirectory, check_rank, check_start, complete, largest_rank,
+};
 use tenfill_engine::shard::{Dataset, Manifest};
 use tenfill_engine::storage::{Output, RealDisk, RunLayout};
 use tenfill_engine::team::Team;
@@ -179,13 +181,29 @@ pub(super) fn run(mut arguments: Arguments, context: &Context) -> Result<ExitCod
         complete(&run, &dataset, &config, &limits, &context.control, &*context.observe)
     });
     let outcome = outcome.map_err(|error| match error {
-        Error::Budget { .. } => match run.keep_data() {
-            Some(kept) => Error::Kept { short: Box::new(error), kept },
+        Error::Budget { .. } | Error::Request(_) => match run.keep_data() {
+            Some(kept) => keep(&arguments, error, kept, context),
             None => error,
         },
+        // The user knows the file, not where it was converted to.
+        Error::Input { file, what } if file.starts_with(run.path()) => Error::input(&arguments.input, what),
         error => error,
     })?;
     report(&outcome, directory, &usage, context)
+}
+
+/// What is said of a run that cannot begin though its file is converted.
+fn keep(arguments: &Arguments, short: Error, kept: PathBuf, context: &Context) -> Error {
+    let mut changed = Vec::new();
+    if let Error::Budget { needed, .. } = short {
+        changed.push(("memory", format!("{}M", needed.div_ceil(1 << 20))));
+    } else if let (Some(rank), Ok(dataset)) = (arguments.rank.given(), Dataset::open(&kept)) {
+        let rank = largest_rank(rank, dataset.manifest()).into_iter().map(|rank| rank.to_string());
+        changed.push(("rank", rank.collect::<Vec<_>>().join(",")));
+    }
+    let again = (!context.words.is_empty())
+        .then(|| super::again::command(&context.words, &arguments.input, &kept, &changed));
+    Error::Kept { short: Box::new(short), kept, again }
 }
 
 /// Where a dataset of a store is on this machine; nothing where the input is no such dataset.
@@ -224,11 +242,13 @@ fn check_raw(arguments: &Arguments, context: &Context) -> Result<()> {
     if !(input.is_file() || input.is_dir()) {
         return Ok(());
     }
-    let names: Vec<String> = {
+    let modes: Vec<(String, Option<u32>)> = {
         let opened = ingest::open(input, &options.read, &context.control)?;
-        opened.plan().modes.iter().map(|mode| mode.name.clone()).collect()
+        let whole = arguments.convert.given().next().is_none();
+        // Further files may have further ids.
+        opened.plan().dims().map(|(name, dim)| (name, dim.filter(|_| whole))).collect()
     };
-    let manifest = Manifest::expected(&names, options.holds_out_validation());
+    let manifest = Manifest::expected(&modes, options.holds_out_validation());
     check_start(&settle(arguments, &manifest, input, context.team)?, &manifest)
 }
 

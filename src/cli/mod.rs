@@ -1,5 +1,6 @@
 //! One file per command: arguments to options, one call of the library, results to people.
 
+mod again;
 mod append;
 mod call;
 mod complete;
@@ -116,6 +117,8 @@ struct Context {
     batches: Mutex<Vec<(Split, Batches)>>,
     /// Columns of modes, likewise.
     modes: Option<Vec<String>>,
+    /// The command with its arguments, where it was called by its name.
+    words: Vec<OsString>,
     /// Where the line for programs goes, if one has called us.
     answer: Option<Mutex<serde_json::Value>>,
 }
@@ -215,6 +218,7 @@ fn main_with(arguments: Vec<OsString>) -> ExitCode {
     hush_guarded_panics();
     // Whether programs ask for it must be seen without parsing.
     let json = arguments.iter().any(|argument| argument == "--json");
+    let words = arguments.iter().skip(1).cloned().collect();
     let arguments = match Arguments::try_parse_from(arguments) {
         Ok(arguments) => arguments,
         Err(usage) if Team::speaks() => return explain(&usage, json),
@@ -255,6 +259,7 @@ fn main_with(arguments: Vec<OsString>) -> ExitCode {
         observe: Box::new(unobserved),
         batches: Mutex::default(),
         modes: None,
+        words,
         answer: None,
     };
     let result = run(arguments.command, &context);

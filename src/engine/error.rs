@@ -66,13 +66,15 @@ pub enum Error {
         /// What asked for it.
         what: String,
     },
-    /// The memory does not suffice for a run whose file is converted already.
-    #[error("{short}; the file is converted and kept as {}: give that instead of it", place(kept))]
+    /// A run whose file is converted already cannot begin: the memory does not suffice, or a rank is too large.
+    #[error("{short}; the file is converted and kept as {}: {}", place(kept), go_on(again.as_deref()))]
     Kept {
         /// What does not suffice.
         short: Box<Error>,
         /// The dataset.
         kept: PathBuf,
+        /// The command that goes on with it, where one was called.
+        again: Option<String>,
     },
     /// The output is there already.
     #[error("{} exists already: {hint}", place(path))]
@@ -149,6 +151,11 @@ impl Error {
 /// A path for a message.
 fn place(path: &Path) -> String {
     printable(&path.to_string_lossy()).into_owned()
+}
+
+/// What to do with a dataset that was kept.
+fn go_on(again: Option<&str>) -> String {
+    again.map_or("give that instead of it".into(), |again| format!("go on with `{}`", printable(again)))
 }
 
 /// What a full disk and its like mean for the user; otherwise the system's own words.

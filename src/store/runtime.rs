@@ -46,6 +46,13 @@ pub(crate) fn finish<T>(mut task: JoinHandle<Result<T, Error>>, stop: &Stop) -> 
     }
 }
 
+/// Is done when somebody asks to stop.
+pub(crate) async fn stopped(stop: Stop) {
+    while !stop() {
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
 /// Starts a future and waits for it.
 pub(crate) fn wait<T: Send + 'static>(
     work: impl Future<Output = Result<T, Error>> + Send + 'static,

@@ -2,8 +2,9 @@
 
 use crate::error::{Error, Kind};
 use crate::location::Location;
-use crate::runtime::{Stop, finish, start, wait};
+use crate::runtime::{Stop, finish, start, stopped, wait};
 use bytes::Bytes;
+use futures_util::future::{Either, select};
 use object_store::path::Path as Key;
 use object_store::{
     MultipartUpload, ObjectStore, ObjectStoreExt, PutMode, PutMultipartOptions, PutOptions, PutPayload,
@@ -11,7 +12,9 @@ use object_store::{
 use std::collections::VecDeque;
 use std::io::{self, Write};
 use std::path::Path;
+use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::task::JoinHandle;
 
 /// Bytes of a part. Stores take up to ten thousand parts.
@@ -19,6 +22,9 @@ const PART: usize = 16 << 20;
 const MOST_PARTS: usize = 10_000;
 /// Parts under way: this many, and the one that is filled, are in memory.
 const AHEAD: usize = 2;
+/// How long it may take to take parts back; after a request to stop, nobody waits longer than the second.
+const TAKE_BACK: Duration = Duration::from_secs(10);
+const TAKE_BACK_AT_ONCE: Duration = Duration::from_millis(800);
 
 /// An object that is being written. Dropped before [`Upload::finish`], nothing is left of it.
 pub struct Upload {
@@ -80,8 +86,19 @@ impl Upload {
             none => {
                 let (store, key) = (Arc::clone(&self.store), self.key.clone());
                 let options = PutMultipartOptions::default();
-                let begun = async move { store.put_multipart_opts(&key, options).await.map_err(Error::from) };
-                let upload = wait(begun, &self.stop)?;
+                let stop = Arc::clone(&self.stop);
+                let begun = async move {
+                    let begun = pin!(store.put_multipart_opts(&key, options));
+                    match select(begun, pin!(stopped(stop))).await {
+                        Either::Left((begun, _)) => begun.map_err(Error::from),
+                        // What is begun can be taken back only by the number that the store gives it.
+                        Either::Right(((), begun)) => {
+                            let begun = tokio::time::timeout(TAKE_BACK_AT_ONCE, begun).await;
+                            begun.map_or_else(|_| Err(Error::stopped()), |begun| begun.map_err(Error::from))
+                        }
+                    }
+                };
+                let upload = wait(begun, &(Arc::new(|| false) as Stop))?;
                 none.insert(Parts { upload, under_way: VecDeque::new(), count: 0 })
             }
         };
@@ -119,7 +136,21 @@ impl Upload {
                 return Err(error);
             }
         }
-        wait(async move { parts.upload.complete().await.map(drop).map_err(Error::from) }, &self.stop)
+        let stop = Arc::clone(&self.stop);
+        let completed = async move {
+            let completed = {
+                let complete = pin!(parts.upload.complete());
+                match select(complete, pin!(stopped(Arc::clone(&stop)))).await {
+                    Either::Left((done, _)) => done.map(drop).map_err(Error::from),
+                    Either::Right(_) => Err(Error::stopped()),
+                }
+            };
+            if completed.is_err() {
+                take_back(&mut *parts.upload, &stop).await;
+            }
+            completed
+        };
+        wait(completed, &(Arc::new(|| false) as Stop))
     }
 
     /// A small object goes in one piece, and only where none has appeared meanwhile.
@@ -161,10 +192,17 @@ impl Drop for Upload {
     fn drop(&mut self) {
         let Some(mut parts) = self.parts.take() else { return };
         parts.under_way.iter().for_each(JoinHandle::abort);
-        // Parts that stay behind cost money: they are taken back even after a request to stop.
-        let _ = wait(
-            async move { parts.upload.abort().await.map_err(Error::from) },
-            &(Arc::new(|| false) as Stop),
-        );
+        let stop = Arc::clone(&self.stop);
+        let taken = async move {
+            take_back(&mut *parts.upload, &stop).await;
+            Ok(())
+        };
+        let _ = wait(taken, &(Arc::new(|| false) as Stop));
     }
+}
+
+/// Parts that stay behind cost money: they are taken back even after a request to stop, as far as the store answers.
+async fn take_back(upload: &mut dyn MultipartUpload, stop: &Stop) {
+    let most = if stop() { TAKE_BACK_AT_ONCE } else { TAKE_BACK };
+    let _ = tokio::time::timeout(most, upload.abort()).await;
 }

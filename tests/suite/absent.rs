@@ -106,7 +106,11 @@ fn tables_without_a_value_say_what_helps() {
     let ones: Vec<String> = clicks().iter().map(|row| format!("{row},1")).collect();
     table(folder, "ones.csv", "user,page,value", &ones);
     let said = failure(folder, "complete ones.csv -o run --rank 2 --quiet");
-    assert!(said.contains("all train values are 1") && said.contains("--absent 1.0"), "{said}");
+    assert!(
+        said.starts_with("tenfill: ones.csv: all train values are 1"),
+        "the file, not where it lies: {said}"
+    );
+    assert!(said.contains("--absent 1.0") && said.lines().count() == 1, "{said}");
     for (more, needle) in [
         (&["--absent", "9"][..], "--absent 9 asks for"),
         (&["--absent", "1", "--test", "ones.csv"], "--absent goes with a --split by shares"),
@@ -128,4 +132,68 @@ fn bins_that_tell_nothing_apart_are_refused() {
     let said = failure(folder, "convert in.csv -o out --modes user,timestamp --bin timestamp=1000");
     assert!(said.contains("the column goes from 0 to 49; choose"), "{said}");
     json(folder, "convert in.csv -o out --modes user,timestamp --bin timestamp=10");
+}
+
+#[test]
+fn appended_clicks_take_the_place_of_cells_that_were_drawn() {
+    let folder = folder();
+    let folder = folder.path();
+    let rows = shuffled(&clicks(), 3);
+    let (old, new) = rows.split_at(rows.len() * 3 / 4);
+    // One page and one user are new.
+    let new: Vec<String> = new.iter().cloned().chain(["u2,p99".into(), "u77,p4".into()]).collect();
+    table(folder, "old.csv", "user,page", old);
+    table(folder, "new.csv", "user,page", &new);
+    let told = json(folder, "convert old.csv -o old --modes user,page --absent 1.0");
+    let drawn = told["absent"].as_u64().unwrap();
+    let told = json(folder, "append old new.csv -o all");
+    let before = contents(&folder.join("old"));
+    let after = contents(&folder.join("all"));
+    let observed: Vec<&String> = old.iter().chain(&new).collect();
+    let is_zero = |value: u64| f64::from_bits(value) == 0.0;
+    let mut replaced = 0;
+    for (ids, (split, value)) in &before {
+        let now = after[ids];
+        if observed.contains(&&ids.join(",")) {
+            assert!(!is_zero(now.1), "{ids:?} was observed");
+            replaced += u64::from(is_zero(*value));
+        }
+        if is_zero(*value) == is_zero(now.1) {
+            assert_eq!(now, (*split, *value), "{ids:?} stays");
+        }
+    }
+    assert!(replaced > 20, "{replaced}");
+    let zeros = after.values().filter(|(_, value)| is_zero(*value)).count() as u64;
+    assert_eq!(after.len() as u64 - zeros, observed.len() as u64, "every row is an entry");
+    assert_eq!(zeros, drawn - replaced + told["absent"].as_u64().unwrap());
+    // New entries have as many cells beside them as the old ones.
+    let share = told["absent"].as_f64().unwrap() / new.len() as f64;
+    assert!((share - 1.0).abs() < 0.25, "{share}");
+    let said = told["notes"].to_string();
+    assert!(said.contains(&format!("{replaced} cells that were drawn as zeros have entries now")), "{said}");
+    // Once more, where the rule is the dataset's still; and what was drawn is no entry for recommend.
+    json(folder, "append all old.csv -o again");
+    let again = contents(&folder.join("again"));
+    assert!(observed.iter().all(|row| {
+        let ids: Vec<String> = row.split(',').map(String::from).collect();
+        !is_zero(again[&ids].1)
+    }));
+    json(folder, "verify again");
+
+    // Zeros that were observed cannot be told from those that were drawn.
+    let counts: Vec<String> = old.iter().enumerate().map(|(n, row)| format!("{row},{}", n % 3)).collect();
+    table(folder, "counts.csv", "user,page,value", &counts);
+    let more: Vec<String> = new.iter().map(|row| format!("{row},5")).collect();
+    table(folder, "more.csv", "user,page,value", &more);
+    json(folder, "convert counts.csv -o counts --absent 1.0");
+    let said = failure(folder, "append counts more.csv -o out");
+    assert!(
+        said.contains("new rows fall on zeros of the dataset") && said.contains("convert all rows together"),
+        "{said}"
+    );
+    // Nor may cells be drawn where none were.
+    json(folder, "convert counts.csv -o plain");
+    let said = failure(folder, "append plain more.csv -o out --absent 1.0");
+    assert!(said.contains("was converted without --absent"), "{said}");
+    assert!(!folder.join("out").exists());
 }

@@ -182,3 +182,14 @@ fn a_header_of_any_width_is_read_whole() {
     assert!(header.ends_with(",Station,Uhrzeit,prediction,known"), "{}", &header[header.len() - 80..]);
     assert_eq!(answers.lines().filter(|line| line.ends_with(",true")).count(), 2);
 }
+
+#[test]
+fn what_is_said_to_be_no_text_is_told_in_one_sentence() {
+    let folder = folder();
+    let folder = folder.path();
+    fs::write(folder.join("in.csv"), latin1(&table(40))).unwrap();
+    for (format, needle) in [("parquet", "this is no Parquet file"), ("npy", "in.csv: ")] {
+        let said = failure(folder, &format!("convert in.csv -o out --format {format}"));
+        assert!(said.contains(needle) && said.lines().count() == 1, "{said}");
+    }
+}

@@ -369,3 +369,14 @@ fn what_cannot_be_filled_is_said_before_work_is_done() {
     let bad = ["fill", "holes.csv", "-o", "other.csv", "--where", "gone > 1"];
     assert!(failure_of(folder, &bad).contains("there is no column 'gone'"));
 }
+
+#[test]
+fn what_cannot_be_learned_from_names_the_table() {
+    let folder = folder();
+    let folder = folder.path();
+    let rows: String =
+        (0..400).map(|n| format!("{},{},{}\n", n % 20, n / 20, if n % 7 == 3 { "" } else { "1" })).collect();
+    write(folder.join("in.csv"), format!("a,b,value\n{rows}")).unwrap();
+    let said = failure(folder, "fill in.csv -o out.csv --quiet");
+    assert_eq!(said, "tenfill: in.csv: all values are 1: there is nothing to tell apart\n");
+}

@@ -197,3 +197,18 @@ fn files_that_are_evaluated_may_have_holes_too() {
     write(folder.join("more.csv"), "user,movie,rating\nu1,m1,3\nu2,m1,\nu3,m2,NA\n").unwrap();
     assert_eq!(run(folder, ["evaluate", "run", "--on", "more.csv"])["entries"], 1);
 }
+
+#[test]
+fn a_value_is_told_by_the_last_word_of_its_name() {
+    let folder = folder();
+    let folder = folder.path();
+    let rows: String =
+        (0..40).map(|n| format!("{};97800{};{};{}\n", n % 8, n / 8, n % 10, 1950 + n)).collect();
+    write(folder.join("books.csv"), format!("User-ID;ISBN;Book-Rating;Year-Of-Publication\n{rows}")).unwrap();
+    convert(folder, &["books.csv", "--modes", "User-ID,ISBN"]);
+    assert!(entries(folder).contains(&"3,978000=3".to_string()), "{:?}", entries(folder));
+    // Two that could be meant are asked about.
+    write(folder.join("two.csv"), "user,film,critic_score,user_score\n1,2,3,4\n5,6,7,8\n").unwrap();
+    let said = failure_of(folder, &["convert", "two.csv", "-o", "x", "--modes", "user,film"]);
+    assert!(said.contains("which column is the value"), "{said}");
+}

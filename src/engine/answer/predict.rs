@@ -135,7 +135,7 @@ pub fn predict_file(
     let inputs = || inputs_of(model.run()).into_iter().chain([queries.to_path_buf()]);
     let output = options.output.as_ref();
     let output = output.map(|path| Output::new(path, options.force).apart_from(inputs()));
-    TableWriter::check(output.as_ref())?;
+    TableWriter::check(output.as_ref(), control)?;
     let ids = ModeIds::of_all(model)?;
     let names: Vec<String> = ids.iter().map(|mode| mode.name().to_string()).collect();
     let known_names = options.columns.as_ref().unwrap_or(&names);
@@ -159,7 +159,7 @@ pub fn predict_file(
         Some(types) => types.schema(predictor.schema()),
         None => Arc::clone(predictor.schema()),
     };
-    let mut writer = TableWriter::create(&disk, output.as_ref(), Arc::clone(&schema))?;
+    let mut writer = TableWriter::create(&disk, output.as_ref(), Arc::clone(&schema), control)?;
     let mut answered = Answered::default();
     control.progress().stage("predict", Unit::Bytes, crate::ingest::reader::input_bytes(queries, control));
     while let Some(batch) = table.next_batch()? {

@@ -84,7 +84,7 @@ pub fn recommend(model: &Model, options: &RecommendOptions<'_>, control: &Contro
     let disk = RealDisk;
     let output = options.output.as_ref();
     let output = output.map(|path| Output::new(path, options.force).apart_from(inputs_of(model.run())));
-    let mut writer = TableWriter::create(&disk, output.as_ref(), Arc::clone(&schema))?;
+    let mut writer = TableWriter::create(&disk, output.as_ref(), Arc::clone(&schema), control)?;
     let dim = each.map_or(1, |each| ids[each].dim());
     let ranges = match &options.observed {
         Some(observed) if each.is_some() => observed.ranges(dim)?,

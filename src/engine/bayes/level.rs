@@ -73,6 +73,12 @@ impl Prior {
         Some(Prior { coefficients, covariance, ridge, precision })
     }
 
+    /// Takes V times a number.
+    pub fn loosen(&mut self, times: f64) {
+        self.covariance.iter_mut().for_each(|number| *number *= times);
+        self.precision.iter_mut().for_each(|number| *number /= times);
+    }
+
     /// Columns of the rows.
     pub fn width(&self) -> usize {
         self.covariance.len().isqrt()

@@ -21,11 +21,13 @@ pub(super) struct Absent {
 }
 
 impl Absent {
-    /// So many per entry, of a tensor with these dimensions and about so many entries.
+    /// So many per entry, of a tensor with these dimensions and about so many entries beside `others`, which are
+    /// there already.
     pub(super) fn new(
         per_entry: f64,
         dims: &[u32],
         entries: f64,
+        others: f64,
         splitter: &Splitter,
         seed: u64,
     ) -> Result<Option<Self>> {
@@ -38,7 +40,7 @@ impl Absent {
             ));
         };
         let cells: f64 = dims.iter().map(|&dim| f64::from(dim)).product();
-        let (free, wanted) = ((cells - entries).max(0.0), (per_entry * entries).round());
+        let (free, wanted) = ((cells - entries - others).max(0.0), (per_entry * entries).round());
         if wanted > MOST * free {
             return Err(Error::request(format!(
                 "`absent` {per_entry} asks for {} cells, and about {} have no entry: give a smaller number",

@@ -6,7 +6,7 @@ use crate::budget::Budget;
 use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::ingest::Batches;
-use crate::ingest::columns::{Binning, ColumnRequest};
+use crate::ingest::columns::{Binning, ColumnRequest, ONES_NAME};
 use crate::message::list;
 use crate::shard::{Dataset, DatasetKind, Manifest, ModeKind, Split, SplitBy, Weights};
 use crate::storage::{Disk, Output, RealDisk, Staging};
@@ -70,13 +70,8 @@ pub fn append_on(
         let what = "this is a part of a dataset: append to the whole, and distribute it again";
         return Err(Error::input(dataset.directory(), what));
     }
-    if options.rows.absent != 0.0 || manifest.absent.is_some() {
-        // A new entry may fall on a cell that was drawn as a zero, which is none then.
-        let what =
-            "cells that were drawn (`absent`) cannot be told from entries later: convert all rows together";
-        return Err(Error::input(dataset.directory(), what));
-    }
     let mut rows = options.rows.clone();
+    rows.absent = absent(rows.absent, &dataset)?;
     let by = manifest.split_by.clone().unwrap_or_else(|| SplitBy::of_rule(&manifest.split_rule));
     let files = !rows.validation.is_empty() || !rows.test.is_empty();
     let files = files || batches.iter().any(|(split, _)| *split != Split::Train);
@@ -128,6 +123,22 @@ pub fn append_on(
     Ok(appended)
 }
 
+/// How many absent cells per new entry are drawn: as many as the dataset has, where nothing is asked for.
+fn absent(asked: f64, dataset: &Dataset) -> Result<f64> {
+    let manifest = dataset.manifest();
+    let Some(drawn) = manifest.absent else {
+        if asked != 0.0 {
+            // Its zeros are observed, and could not be told from what is drawn now.
+            let what = "the dataset was converted without `absent`, and stays so: convert all rows together";
+            return Err(Error::input(dataset.directory(), what));
+        }
+        return Ok(0.0);
+    };
+    let entries: u64 = Split::ALL.iter().map(|&split| manifest.split(split).entries).sum();
+    let observed = entries.saturating_sub(drawn).max(1);
+    Ok(if asked != 0.0 { asked } else { drawn as f64 / observed as f64 })
+}
+
 /// The column of the dataset's weights.
 fn weight_column(manifest: &Manifest) -> Option<&String> {
     manifest.weights.as_ref().and_then(Weights::given)
@@ -176,9 +187,13 @@ fn columns(asked: ColumnRequest, time: Option<Option<String>>, manifest: &Manife
         (weights, asked) => asked.or_else(|| weights.cloned()),
     };
     let from_zero = manifest.modes.iter().all(|mode| mode.kind == ModeKind::Range { base: 0 });
+    // Rows that happened may have no value: every one of them is a 1 then.
+    let ones = manifest.absent.is_some();
+    let valued = !(ones && manifest.value == ONES_NAME);
     Ok(ColumnRequest {
         modes: Some(modes),
-        value: asked.value.or_else(|| Some(manifest.value.clone())),
+        value: asked.value.or_else(|| valued.then(|| manifest.value.clone())),
+        ones,
         weight,
         bins,
         time,

@@ -14,8 +14,8 @@ use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::ingest::TimesSeen;
 use crate::shard::{
-    Bins, Dataset, DatasetWriter, Manifest, Mode, ModeKind, ModeStatistics, SplitBy, Weighing, Weights,
-    format_version,
+    Bins, Dataset, DatasetWriter, Manifest, Mode, ModeKind, ModeStatistics, Split, SplitBy, Weighing,
+    Weights, format_version,
 };
 use crate::sort::Packing;
 use crate::storage::{Staging, make_dir};
@@ -115,8 +115,16 @@ pub(super) fn build(
     // Rows that were appended by another rule are where that put them.
     let same_splits = same_splits
         && matches!(split_by, SplitBy::Hash { .. })
-        && onto.is_some_and(|dataset| !dataset.manifest().split_rule.contains("; appended"));
-    let absent = Absent::new(options.absent, &level_dims, pairs.entries().round(), &splitter, options.seed)?;
+        && onto.is_some_and(|dataset| !dataset.manifest().split_rule.contains("; appended"))
+        // What was drawn is in the split of its cell, which is not that of an entry there.
+        && onto.is_some_and(|dataset| dataset.manifest().absent.is_none());
+    let (others, times) = onto.map(Dataset::manifest).map_or((0, 0), |old| {
+        (Split::ALL.iter().map(|&split| old.split(split).entries).sum::<u64>(), old.appended + 1)
+    });
+    // Other cells than those that were drawn before.
+    let seed = options.seed ^ times << 32;
+    let entries = pairs.entries().round();
+    let absent = Absent::new(options.absent, &level_dims, entries, others as f64, &splitter, seed)?;
     let rows = spool.len();
     let packing = Packing::new(&level_dims, 2);
     let layout = Layout {
@@ -237,7 +245,7 @@ pub(super) fn build(
         split_rule,
         values: written.values,
         transform: options.transform.map(|by| Transformed { by, mean: own_mean }),
-        absent: (merged.absent > 0).then_some(merged.absent),
+        absent: absent_cells(before, &merged),
         weights,
         part: None,
         split_by: Some(split_by),
@@ -258,6 +266,10 @@ pub(super) fn build(
         );
     }
     notes.extend(times_note);
+    if merged.replaced > 0 {
+        let cells = units::count(merged.replaced);
+        notes.push(format!("{cells} cells that were drawn as zeros have entries now"));
+    }
     if merged.absent > 0 {
         notes.push(format!("{} absent cells are drawn as zeros (`absent`)", units::count(merged.absent)));
     }
@@ -271,6 +283,14 @@ pub(super) fn build(
     staging.commit()?;
     let (absent, overlap) = (merged.absent, merged.overlap);
     Ok(Converted { manifest, rows, bad_rows: bad, empty, left_out, absent, overlap, notes })
+}
+
+/// How many cells are drawn as zeros in the end.
+fn absent_cells(before: Option<&Manifest>, merged: &Merged) -> Option<u64> {
+    let drawn = before.and_then(|before| before.absent);
+    let all = drawn.unwrap_or(0).saturating_sub(merged.replaced) + merged.absent;
+    // A dataset of which all were replaced still draws for rows to come.
+    (all > 0 || drawn.is_some()).then_some(all)
 }
 
 /// Runs of indices whose bit is not set: the first and the last of each.

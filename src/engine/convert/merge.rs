@@ -76,7 +76,11 @@ pub(super) struct Merged {
     pub(super) overlap: u64,
     /// Rows that fell on an entry of the dataset that they are appended to.
     pub(super) met: u64,
+    /// Cells that were drawn as zeros: now, and before where a row has fallen on them.
     pub(super) absent: u64,
+    pub(super) replaced: u64,
+    /// Zeros of the dataset that rows are appended to.
+    zeros: u64,
 }
 
 /// Entries on their way to the shards, with those that count as several.
@@ -393,6 +397,8 @@ struct Merger<'a, const W: usize, P> {
     is_old: bool,
     /// Whether rows of one entry belong together though their splits differ.
     joins_splits: bool,
+    /// Whether the dataset that rows are appended to has cells that were drawn.
+    draws_before: bool,
     merged: Merged,
 }
 
@@ -410,6 +416,7 @@ impl<'a, const W: usize, P: Payload> Merger<'a, W, P> {
         let batches = [(); 3].map(|()| Batch::new());
         let (sum, weighted_sum, weight) = (0.0, 0.0, 0.0);
         let merged = Merged::default();
+        let draws_before = job.old.is_some_and(|old| old.dataset.manifest().absent.is_some());
         let (current, count, kept, is_old) = (None, 0, false, false);
         Merger {
             job,
@@ -424,6 +431,7 @@ impl<'a, const W: usize, P: Payload> Merger<'a, W, P> {
             kept,
             is_old,
             joins_splits,
+            draws_before,
             merged,
         }
     }
@@ -482,6 +490,9 @@ impl<'a, const W: usize, P: Payload> Merger<'a, W, P> {
         if record.key[W - 1] & 3 == DRAWN {
             return self.take_drawn(*record);
         }
+        if self.draws_before && self.replaces(record, old) {
+            return Ok(());
+        }
         let value = self.own(&record.value, old);
         if let Some(current) = &mut self.current {
             let same_cell = same_cell(&current.key, &record.key);
@@ -528,6 +539,21 @@ impl<'a, const W: usize, P: Payload> Merger<'a, W, P> {
         Ok(())
     }
 
+    /// Where the dataset has cells that were drawn as zeros, a row that falls on one takes its place. Says whether the
+    /// record is a zero that a row has taken the place of.
+    fn replaces(&mut self, record: &Record<W, P>, old: bool) -> bool {
+        let zero = old && record.value.value() == 0.0;
+        self.merged.zeros += u64::from(zero);
+        let here = self.current.as_ref().filter(|current| same_cell(&current.key, &record.key));
+        let Some(current) = here else { return false };
+        let current_zero = self.is_old && self.count == 1 && current.value.value() == 0.0;
+        if !old && current_zero {
+            (self.current, self.is_old) = (None, false);
+        }
+        self.merged.replaced += u64::from(zero || !old && current_zero);
+        zero
+    }
+
     /// Takes a cell that was drawn, unless it is there already.
     fn take_drawn(&mut self, mut record: Record<W, P>) -> Result<()> {
         let same = |current: &Record<W, P>| same_cell(&current.key, &record.key);
@@ -540,6 +566,7 @@ impl<'a, const W: usize, P: Payload> Merger<'a, W, P> {
         self.job.layout.packing.unpack(&record.key, &mut indices[..order]);
         record.key[W - 1] = record.key[W - 1] & !3 | absent.split(&indices[..order]) as u64;
         self.merged.absent += 1;
+        self.is_old = false;
         (self.sum, self.weight, self.weighted_sum) = (0.0, record.value.weight().unwrap_or(0.0), 0.0);
         (self.count, self.kept) = (1, false);
         self.current = Some(record);
@@ -603,6 +630,14 @@ impl<'a, const W: usize, P: Payload> Merger<'a, W, P> {
 
     fn finish(mut self) -> Result<Merged> {
         self.end_entry()?;
+        let drawn = self.job.old.and_then(|old| old.dataset.manifest().absent).unwrap_or(0);
+        if self.merged.replaced > 0 && self.merged.zeros > drawn {
+            return Err(Error::request(format!(
+                "{} new rows fall on zeros of the dataset, of which some were observed and others drawn (`absent`), and \
+                 nothing tells which: convert all rows together",
+                self.merged.replaced
+            )));
+        }
         for split in Split::ALL {
             if !self.batches[split as usize].entries.is_empty() {
                 self.send(split)?;

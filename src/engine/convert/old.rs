@@ -1,8 +1,7 @@
 //! The entries of a dataset that rows are appended to, in the order in which they lie there.
 
-use crate::MAX_ORDER;
 use crate::error::Result;
-use crate::kernel::BlockView;
+use crate::kernel::{BlockView, Ids, Values};
 use crate::shard::{Dataset, Shard, Split};
 use crate::sort::{Key, Packing, Payload, Record};
 
@@ -154,13 +153,17 @@ impl<const W: usize, P: Payload> OldEntries<'_, W, P> {
         shard.check(next.1, bytes)?;
         let (tag, view) = (*split as u64, shard.view(next.1, bytes)?);
         columns(&view, &self.shifts, &mut self.columns);
-        let columns = &self.columns;
-        let mut levels = [0; MAX_ORDER];
-        records.extend((0..view.entries()).map(|n| {
-            levels.iter_mut().zip(columns).for_each(|(index, column)| *index = column[n]);
-            let key = self.packing.pack(&levels[..columns.len()], tag);
-            Record { key, value: P::new(view.values().get(n), Some(view.weight(n))) }
-        }));
+        match (view.values(), view.weights()) {
+            (Values::Codes { table, codes }, None) => {
+                let value = |&code: &u8| P::new(table[usize::from(code)], None);
+                records.extend(codes.iter().map(|code| Record { key: [0; W], value: value(code) }));
+            }
+            (values, _) => records.extend(
+                (0..view.entries())
+                    .map(|n| Record { key: [0; W], value: P::new(values.get(n), Some(view.weight(n))) }),
+            ),
+        }
+        self.packing.pack_columns(&self.columns, tag, records);
         next.1 += 1;
         Ok(())
     }
@@ -172,7 +175,10 @@ fn columns(view: &BlockView<'_>, shifts: &[u32], columns: &mut [Vec<u32>]) {
     for (level, (column, &shift)) in columns.iter_mut().zip(shifts).enumerate() {
         column.clear();
         if level >= flat_from {
-            column.extend((0..view.entries()).map(|n| ids[level].get(n) + shift));
+            match ids[level] {
+                Ids::U16 { base, ids } => column.extend(ids.iter().map(|&id| u32::from(id) + base + shift)),
+                Ids::U32(ids) => column.extend(ids.iter().map(|id| id + shift)),
+            }
             continue;
         }
         // A node stands for all entries below it: from level to level its last child says which.

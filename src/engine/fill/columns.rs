@@ -54,10 +54,12 @@ pub(super) fn fill(
     let mut absent = job.options.all_cells.then(|| Absent::new(job.ids, job.memory)).transpose()?;
     let mut rounds = false;
     let disk = RealDisk;
-    let mut writer = TableWriter::create(&disk, Some(&job.output), SchemaRef::clone(&schema))?;
+    let mut writer = TableWriter::create(&disk, Some(&job.output), SchemaRef::clone(&schema), job.control)?;
     let sd_schema = with_numbers(&schema, &values);
     let mut sds = match wide.and(job.sd_output()) {
-        Some(output) => Some(TableWriter::create(&disk, Some(&output), SchemaRef::clone(&sd_schema))?),
+        Some(output) => {
+            Some(TableWriter::create(&disk, Some(&output), SchemaRef::clone(&sd_schema), job.control)?)
+        }
         None => None,
     };
     job.control.progress().stage("fill", Unit::Bytes, input_bytes(job.table(), job.control));

@@ -208,10 +208,10 @@ fn check(options: &FillOptions, control: &Control) -> Result<(PathBuf, Output)> 
     }
     let inputs = options.run.iter().flat_map(|run| inputs_of(run)).chain([table.clone()]);
     let output = Output::new(&options.output, options.force).apart_from(inputs);
-    Target::check(&output)?;
+    Target::check(&output, control)?;
     let is_array = header_of(table, control)?;
     if options.sd && (is_array.is_some() || options.convert.read.columns.wide.is_some()) {
-        Target::check(&output.beside(sd_path(&options.output)))?;
+        Target::check(&output.beside(sd_path(&options.output)), control)?;
     }
     match (&is_array, options.output.extension().is_some_and(|ending| ending == "npy")) {
         (Some(header), true) if !header.has_nan() => {
@@ -278,10 +278,19 @@ fn learn(
         let absent = u64::try_from(cells).unwrap_or(u64::MAX).saturating_sub(entries);
         control.say(format!("of {} cells {} have no value", count(absent + entries), count(absent)));
     }
+    let values = &converted.manifest.values;
+    if (values.min, values.max) == (1.0, 1.0) {
+        return Err(Error::input(table, "all values are 1: there is nothing to tell apart"));
+    }
     let dataset = Dataset::open(run.layout().data())?;
     let mut config = configure(&dataset)?;
     config.dataset = PathBuf::from(RunLayout::DATA);
-    let outcome = complete(&run, &dataset, &config, limits, control, observe)?;
+    let outcome = complete(&run, &dataset, &config, limits, control, observe);
+    // The user knows the table, not where it was converted to.
+    let outcome = outcome.map_err(|error| match error {
+        Error::Input { file, what } if file.starts_with(run.path()) => Error::input(table, what),
+        error => error,
+    })?;
     match outcome.stopped_by {
         StoppedBy::Interrupted => Err(Error::Interrupted),
         _ => Ok(outcome),

@@ -3,7 +3,7 @@
 use super::ask::{Asker, Said, free_name, says_nothing};
 use super::cells::Absent;
 use super::{Filled, Job};
-use crate::control::Unit;
+use crate::control::{Control, Unit};
 use crate::error::{Error, IoContext, Result};
 use crate::ingest::FilePlan;
 use crate::ingest::dialect::Delimiter;
@@ -89,8 +89,13 @@ struct Written<'d> {
 }
 
 impl<'d> Written<'d> {
-    fn create(disk: &'d RealDisk, output: Output, encoding: FoundEncoding) -> Result<Self> {
-        let sink = Sink::packed(Target::create(disk, &output)?, &output.path)?;
+    fn create(
+        disk: &'d RealDisk,
+        output: Output,
+        encoding: FoundEncoding,
+        control: &Control,
+    ) -> Result<Self> {
+        let sink = Sink::packed(Target::create(disk, &output, control)?, &output.path)?;
         Ok(Written { page: Page::default(), sink, output, encoding, begun: false })
     }
 
@@ -311,8 +316,8 @@ pub(super) fn fill(job: &Job<'_>, plan: &FilePlan, from: From, filled: &mut Fill
             Some(wide) => wide.columns.iter().map(|(column, name)| (*column, Some(name.as_str()))).collect(),
             None => vec![(plan.value, None)],
         },
-        table: Written::create(&disk, job.output.clone(), encoding.clone())?,
-        sds: sd_output.map(|output| Written::create(&disk, output, encoding)).transpose()?,
+        table: Written::create(&disk, job.output.clone(), encoding.clone(), job.control)?,
+        sds: sd_output.map(|output| Written::create(&disk, output, encoding, job.control)).transpose()?,
         questions: Questions {
             columns: job.ids.iter().map(|_| StringBuilder::new()).collect(),
             lines: Vec::new(),

@@ -155,6 +155,21 @@ pub struct FilePlan {
 }
 
 impl FilePlan {
+    /// The names of the modes, with the dimensions that are known before the rows are.
+    pub fn dims(&self) -> impl Iterator<Item = (String, Option<u32>)> {
+        let columns = self.wide.as_ref().map(|wide| wide.columns.len() as u32);
+        let last = self.modes.len() - 1;
+        self.modes.iter().enumerate().map(move |(position, mode)| {
+            let dim = match mode.role {
+                ModeRole::Indices { dim, .. } => dim,
+                // Columns are ids, none of which can be new; several may fall into one bin.
+                ModeRole::Ids => columns.filter(|_| position == last),
+                ModeRole::Bins(_) => None,
+            };
+            (mode.name.clone(), dim)
+        })
+    }
+
     /// The columns of times, by the places that [`TimesSeen`] has for them.
     pub fn times(&self) -> Vec<usize> {
         let is_time = |mode: &ModeColumn| matches!(mode.role, ModeRole::Bins(Binning { time: true, .. }));
@@ -189,6 +204,8 @@ impl FilePlan {
     }
 }
 
+/// What the value is called where every row is a 1.
+pub const ONES_NAME: &str = "value";
 const VALUE_NAMES: [&str; 9] =
     ["rating", "value", "stars", "score", "ratings", "val", "overall", "reading", "measurement"];
 const TIME_NAMES: [&str; 8] =
@@ -315,7 +332,17 @@ impl Columns {
     }
 
     fn value_by_name(&self, taken: &[usize]) -> Option<usize> {
-        (0..self.count).find(|column| !taken.contains(column) && self.is_named(*column, &VALUE_NAMES))
+        let mut free = (0..self.count).filter(|column| !taken.contains(column));
+        if let Some(column) = free.clone().find(|column| self.is_named(*column, &VALUE_NAMES)) {
+            return Some(column);
+        }
+        // Book-Rating, user_score: one whose last word it is, where there is no other.
+        let ends = |column: &usize| {
+            let name = self.name(*column).to_lowercase();
+            let last = name.rsplit(|c: char| !c.is_alphanumeric()).next();
+            self.names.is_some() && last.is_some_and(|last| VALUE_NAMES.contains(&last))
+        };
+        free.by_ref().find(ends).filter(|_| !free.any(|column| ends(&column)))
     }
 
     /// Settles the columns of a file.
@@ -416,7 +443,7 @@ impl Columns {
                 weight.map_or(String::new(), |weight| format!(", {} as the weight", self.name(weight)));
             format!("taking {modes} as the modes and {value_name} as the value{weight}")
         });
-        let (value_name, names) = (if ones { "value".into() } else { value_name }, self.names.clone());
+        let (value_name, names) = (if ones { ONES_NAME.into() } else { value_name }, self.names.clone());
         let weight = weight.map(|column| (column, self.name(column)));
         let rules = self.rules(request)?;
         let (count, wide) = (self.count, None);

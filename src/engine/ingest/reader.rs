@@ -166,7 +166,13 @@ pub fn open_source(source: &Source, options: &ReadOptions, control: &Control) ->
         return Ok(Input { path: path.into(), plan: settle(&columns)?, kind: Kind::Parquet(parts) });
     }
     let read = BytesRead::default();
-    let (mut stream, encoding) = source::open_text(source, read.clone(), control)?;
+    // What is said to be no text has no encoding.
+    let (mut stream, encoding) = match options.format {
+        Some(Format::Parquet | Format::Npy) => {
+            (source::open(source, read.clone(), control)?, FoundEncoding::default())
+        }
+        _ => source::open_text(source, read.clone(), control)?,
+    };
     let mut begun = Vec::new();
     let mut whole = false;
     // The header and a row after it, however wide the table is.

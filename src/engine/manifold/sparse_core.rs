@@ -6,6 +6,9 @@
 use super::core_tensor::Core;
 use crate::MAX_ORDER;
 
+/// Slices of a core up to this many numbers are added up without asking for memory.
+const SMALL: usize = 512;
+
 impl Core {
     /// A core of zeros but for these numbers: `places` has their indices, one after the other.
     ///
@@ -76,15 +79,29 @@ impl Core {
         if self.places.is_some() {
             return self.sparse_value(|mode| rows[mode]);
         }
-        // From the last mode on, which runs fastest: each contraction shortens the core.
-        let mut rest = self.data.clone();
-        for row in rows.iter().rev() {
-            rest = rest
-                .chunks_exact(row.len())
-                .map(|fibre| fibre.iter().zip(*row).map(|(g, u)| g * u).sum())
-                .collect();
+        // The first mode first: whole slices are added up, in vectors, and nothing of the core is copied.
+        let slice = self.data.len() / rows[0].len();
+        let (mut small, mut large) = ([0.0; SMALL], Vec::new());
+        let room = match slice <= SMALL {
+            true => &mut small[..slice],
+            false => {
+                large.resize(slice, 0.0);
+                &mut large[..]
+            }
+        };
+        for (slice, u) in self.data.chunks_exact(slice).zip(rows[0]) {
+            room.iter_mut().zip(slice).for_each(|(sum, g)| *sum += g * u);
         }
-        rest[0]
+        let mut length = slice;
+        for row in &rows[1..] {
+            length /= row.len();
+            let (first, others) = room.split_at_mut(length);
+            first.iter_mut().for_each(|sum| *sum *= row[0]);
+            for (slice, u) in others.chunks_exact(length).zip(&row[1..]) {
+                first.iter_mut().zip(slice).for_each(|(sum, g)| *sum += g * u);
+            }
+        }
+        room[0]
     }
 
     /// The same of a sparse core, without any room; 0 of a dense one.

@@ -79,7 +79,7 @@ pub fn count(
         Some((of, _)) => (0..dims[of]).map(|_| AtomicU32::new(u32::MAX)).collect(),
         None => Vec::new(),
     };
-    let found = tally(train, order, &dims, None, |block, tally, _| {
+    let found = tally(train, order, &dims, None, None, |block, tally, _| {
         block.for_each_weighted(|indices, _, weight| {
             if let Some((of, clock)) = levels.filter(|_| weight > 0.0) {
                 // Whole numbers: the order does not matter.
@@ -94,7 +94,7 @@ pub fn count(
     let mut first: Vec<u32> = first.into_iter().map(AtomicU32::into_inner).collect();
     earliest(train.team(), &mut first);
     let bias = TimeBias { of, clock, first, values: vec![0.0; TimeBias::buckets(manifest.modes[clock].dim)] };
-    let found = tally(train, order, &dims, Some(&bias), |block, tally, _| {
+    let found = tally(train, order, &dims, Some(&bias), None, |block, tally, _| {
         block.for_each_weighted(|indices, _, weight| tally.add(indices, weight, 0.0));
     })?;
     Ok((Counts { modes: found.modes, buckets: found.time, per_weight }, Some(bias)))
@@ -113,6 +113,8 @@ struct Tally<'a> {
     time: Option<(&'a TimeBias, usize, usize)>,
     by_bucket: Vec<f64>,
     squares: f64,
+    /// The one level whose sums are wanted, where that is all.
+    only: Option<usize>,
 }
 
 impl Tally<'_> {
@@ -120,6 +122,11 @@ impl Tally<'_> {
     #[inline]
     fn add(&mut self, indices: &[u32], number: f64, square: f64) {
         self.squares += square;
+        if let Some(level) = self.only {
+            let start = if level == 0 { self.start } else { 0 };
+            self.by_level[level][indices[level] as usize - start] += number;
+            return;
+        }
         self.by_level[0][indices[0] as usize - self.start] += number;
         for level in 1..indices.len() {
             self.by_level[level][indices[level] as usize] += number;
@@ -146,15 +153,21 @@ fn tally(
     mode_order: &[usize],
     dims: &[usize],
     time: Option<&TimeBias>,
+    only: Option<usize>,
     each: impl Fn(&BlockView<'_>, &mut Tally<'_>, &mut Scratch) + Sync + Send,
 ) -> Result<Sums> {
     let buckets = time.map_or(0, |time| time.values.len());
     let time = time.map(|time| (time, level_of(mode_order, time.of), level_of(mode_order, time.clock)));
     let lanes = own_lanes(train, |lane| {
         let start = lane.slices.start as usize;
-        let mut by_level: Vec<Vec<f64>> = mode_order[1..].iter().map(|&mode| vec![0.0; dims[mode]]).collect();
-        by_level.insert(0, vec![0.0; (lane.slices.end - lane.slices.start) as usize]);
-        let mut tally = Tally { start, by_level, time, by_bucket: vec![0.0; buckets], squares: 0.0 };
+        let slices = (lane.slices.end - lane.slices.start) as usize;
+        let by_level = mode_order.iter().enumerate().map(|(level, &mode)| match (only, level) {
+            (Some(only), _) if only != level => Vec::new(),
+            (_, 0) => vec![0.0; slices],
+            _ => vec![0.0; dims[mode]],
+        });
+        let by_bucket = vec![0.0; buckets];
+        let mut tally = Tally { start, by_level: by_level.collect(), time, by_bucket, squares: 0.0, only };
         let mut scratch = Scratch::default();
         train.for_each(lane, |block| {
             each(block, &mut tally, &mut scratch);
@@ -243,14 +256,14 @@ fn fit_rounds(
     modes.sort_by_key(|&mode| (used(mode), mode));
     for _ in 0..rounds {
         for &mode in &modes {
-            let sums = sums(train, None, mode_order, &biases)?;
+            let sums = sums(train, None, mode_order, &biases, Some(mode))?;
             let (values, weights) = (&mut biases.modes[mode], &counts.modes[mode]);
             damping.modes[mode] =
                 estimate(values, &sums.modes[mode], weights, counts.per_weight, sums.squares);
             step(values, &sums.modes[mode], weights, damping.modes[mode], counts.most_damping());
         }
         if biases.time.is_some() {
-            let sums = sums(train, None, mode_order, &biases)?;
+            let sums = sums(train, None, mode_order, &biases, None)?;
             if let Some(time) = &mut biases.time {
                 damping.time =
                     estimate(&time.values, &sums.time, &counts.buckets, counts.per_weight, sums.squares);
@@ -272,7 +285,7 @@ pub fn refit(
     damping: &Damping,
     biases: &mut Biases,
 ) -> Result<()> {
-    let sums = sums(train, Some((point, exchange)), mode_order, biases)?;
+    let sums = sums(train, Some((point, exchange)), mode_order, biases, None)?;
     let mut change = Biases { mean: 0.0, ..biases.clone() };
     let (mut along, mut prior) = (0.0, 0.0);
     let most = counts.most_damping();
@@ -332,31 +345,40 @@ fn step(biases: &mut [f64], sums: &[f64], counts: &[f64], damping: f64, most: f6
     }
 }
 
-/// The (weighted) sums of y - X - biases over the entries of every index. One pass.
+/// The (weighted) sums of y - X - biases over the entries of every index, or of those of one mode only. One pass.
 fn sums(
     train: &Stream,
     point: Option<(&Point, &Exchange)>,
     mode_order: &[usize],
     biases: &Biases,
+    only: Option<usize>,
 ) -> Result<Sums> {
+    let only = only.map(|mode| level_of(mode_order, mode));
     let targets = Targets::new(Some(biases), mode_order);
     let stored = point.map(|(point, _)| Stored::new(&point.core, mode_order));
     let mut scratch = RemoteRows::default();
     let rows = point.map(|(point, exchange)| scratch.of(&point.factors, mode_order, exchange));
     let view = stored.as_ref().zip(rows).map(|(stored, rows)| stored.view(&rows));
     let dims: Vec<usize> = biases.modes.iter().map(Vec::len).collect();
-    tally(train, mode_order, &dims, biases.time.as_ref(), |block, tally, Scratch { workspace, values }| {
-        let block = targets.view(block, values);
-        let mut each = |indices: &[u32], residual: f64, weight: f64| {
-            tally.add(indices, weight * residual, weight * residual * residual);
-        };
-        match &view {
-            Some(view) => kernel::for_each_prediction(&block, view, workspace, |indices, y, w, x| {
-                each(indices, y - x, w);
-            }),
-            None => block.for_each_weighted(|indices, y, w| each(indices, y, w)),
-        }
-    })
+    tally(
+        train,
+        mode_order,
+        &dims,
+        biases.time.as_ref(),
+        only,
+        |block, tally, Scratch { workspace, values }| {
+            let block = targets.view(block, values);
+            let mut each = |indices: &[u32], residual: f64, weight: f64| {
+                tally.add(indices, weight * residual, weight * residual * residual);
+            };
+            match &view {
+                Some(view) => kernel::for_each_prediction(&block, view, workspace, |indices, y, w, x| {
+                    each(indices, y - x, w);
+                }),
+                None => block.for_each_weighted(|indices, y, w| each(indices, y, w)),
+            }
+        },
+    )
 }
 
 /// The (weighted) sum over all entries of the squared sum of their biases.

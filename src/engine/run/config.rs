@@ -410,3 +410,20 @@ pub fn check_rank(rank: &[usize], manifest: &Manifest) -> Result<Vec<usize>> {
     }
     Ok(rank)
 }
+
+/// The largest ranks up to those that were asked for that [`check_rank`] takes.
+pub fn largest_rank(asked: &[usize], manifest: &Manifest) -> Vec<usize> {
+    let dims = manifest.dims();
+    let of = |mode: usize| asked.get(mode).or(asked.last()).map_or(1, |&rank| rank.max(1));
+    let mut rank: Vec<usize> =
+        dims.iter().enumerate().map(|(mode, &dim)| of(mode).min(dim as usize)).collect();
+    // A rank is at most the product of the others; each that shrinks may be too much for another one.
+    let product = |rank: &[usize], mode: usize| {
+        let others = rank.iter().enumerate().filter(|(other, _)| *other != mode);
+        others.fold(1usize, |product, (_, &r)| product.saturating_mul(r))
+    };
+    while let Some(mode) = (0..rank.len()).find(|&mode| rank[mode] > product(&rank, mode)) {
+        rank[mode] = product(&rank, mode);
+    }
+    rank
+}

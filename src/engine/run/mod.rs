@@ -25,7 +25,7 @@ mod start;
 mod train;
 mod verify;
 
-pub use config::{Config, GeometryKind, Init, RELATIVE_TOLERANCE, check_rank};
+pub use config::{Config, GeometryKind, Init, RELATIVE_TOLERANCE, check_rank, largest_rank};
 pub use directory::RunDirectory;
 pub use end::{End, EndErrors};
 pub use kind::DataKind;

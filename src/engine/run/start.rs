@@ -158,8 +158,8 @@ const WEIGHTS: RangeInclusive<f64> = 1e-160..=1e160;
 fn check_sizes(dataset: &Dataset) -> Result<()> {
     let manifest = dataset.manifest();
     if manifest.values.min == 1.0 && manifest.values.max == 1.0 && manifest.train.entries > 1 {
-        let what = "all train values are 1: there is nothing to tell apart; convert it with `absent` 1.0, which draws as \
-                    many cells that have no entry as zeros";
+        let what = "all train values are 1: there is nothing to tell apart; with `absent` 1.0, where it is converted, as many \
+                    cells that have no entry are drawn as zeros";
         return Err(Error::input(dataset.directory(), what));
     }
     let out_of_range = |what: &str, largest: f64, range: &RangeInclusive<f64>| {

@@ -242,27 +242,52 @@ impl Default for ValueStatistics {
     }
 }
 
-/// A mean and the squared deviations from it, value by value (Welford).
+/// Values that are taken into a mean together: a division for each of them takes longer than all else about it.
+const TOGETHER: usize = 32;
+
+/// A mean and the squared deviations from it, some values at a time (Chan, Golub and LeVeque).
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 struct Running {
     weight: f64,
     mean: f64,
     deviations: f64,
+    /// Values and weights that wait.
+    values: [f64; TOGETHER],
+    weights: [f64; TOGETHER],
+    count: usize,
 }
 
 impl Running {
+    #[inline]
     fn add(&mut self, value: f64, weight: f64) {
-        self.weight += weight;
-        let before = value - self.mean;
-        self.mean += before * (weight / self.weight);
-        self.deviations += weight * before * (value - self.mean);
+        (self.values[self.count], self.weights[self.count]) = (value, weight);
+        self.count += 1;
+        if self.count == TOGETHER {
+            self.take();
+        }
+    }
+
+    /// Takes those that wait.
+    fn take(&mut self) {
+        let waiting = || self.values.iter().zip(&self.weights).take(self.count);
+        let weight: f64 = self.weights[..self.count].iter().sum();
+        if weight > 0.0 {
+            let mean = waiting().map(|(value, weight)| weight * value).sum::<f64>() / weight;
+            let own: f64 = waiting().map(|(value, weight)| weight * (value - mean) * (value - mean)).sum();
+            let (before, apart) = (self.weight, mean - self.mean);
+            self.weight += weight;
+            self.mean += apart * (weight / self.weight);
+            self.deviations += own + apart * apart * (before * weight / self.weight);
+        }
+        self.count = 0;
     }
 }
 
 impl ValueStatistics {
     /// The statistics of all values that were taken: deviations are told where they do not follow from the sums.
     pub fn settled(mut self) -> Self {
-        let Running { weight, mean, deviations } = self.running;
+        self.running.take();
+        let Running { weight, mean, deviations, .. } = self.running;
         // Of sums of squares the last digits are rounding: of their difference nothing is left below that.
         let rounding = 1e-10 * weight * mean * mean;
         self.deviations =
@@ -407,12 +432,12 @@ const BEGINS: &str = "{\n  \"crc32c\": \"";
 const BEGIN_LENGTH: usize = BEGINS.len() + 8 + "\",\n".len();
 
 impl Manifest {
-    /// What is known of a dataset before a table is read, from the names of its modes and whether there will be validation
-    /// entries: enough to see which requests cannot be met. Dimensions are the largest.
-    pub fn expected(names: &[String], validation: bool) -> Self {
-        let mode = |name: &String| Mode {
+    /// What is known of a dataset before a table is read, from its modes and whether there will be validation
+    /// entries: enough to see which requests cannot be met. Dimensions that are not known are the largest.
+    pub fn expected(modes: &[(String, Option<u32>)], validation: bool) -> Self {
+        let mode = |(name, dim): &(String, Option<u32>)| Mode {
             name: name.clone(),
-            dim: u32::MAX,
+            dim: dim.unwrap_or(u32::MAX),
             kind: ModeKind::Range { base: 0 },
             statistics: ModeStatistics { in_train: u64::from(u32::MAX), only_held_out: 0 },
             gaps: Vec::new(),
@@ -421,9 +446,9 @@ impl Manifest {
         Manifest {
             format_version: 1,
             written_by: String::new(),
-            modes: names.iter().map(mode).collect(),
+            modes: modes.iter().map(mode).collect(),
             value: String::new(),
-            mode_order: (0..names.len()).collect(),
+            mode_order: (0..modes.len()).collect(),
             mode_order_reason: String::new(),
             duplicates: 0,
             duplicates_rule: String::new(),

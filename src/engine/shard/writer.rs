@@ -201,6 +201,8 @@ struct SplitWriter<'d> {
     counts: bool,
     met: bool,
     previous: [u32; MAX_ORDER],
+    /// Where fibres begin among the entries that are counted.
+    begins: Vec<bool>,
     seen: Vec<Vec<u64>>,
 }
 
@@ -278,11 +280,19 @@ impl SplitWriter<'_> {
         debug_assert!(!begun || (0..order).any(changes), "entries must come sorted");
         self.record.slices += u64::from(!begun || changes(0));
         self.record.fibres += u64::from(!begun || (0..order - 1).any(changes));
-        let differs = |level: usize, n: usize| entries.levels[level][n] != entries.levels[level][n - 1];
-        for n in first + 1..range.end {
-            self.record.slices += u64::from(differs(0, n));
-            self.record.fibres += u64::from((0..order - 1).any(|level| differs(level, n)));
+        // Level by level, because that is done in vectors.
+        self.begins.clear();
+        self.begins.resize(range.len() - 1, false);
+        let count = |begins: &[bool]| begins.iter().filter(|&&begins| begins).count() as u64;
+        for (level, column) in entries.levels[..order - 1].iter().enumerate() {
+            for (begins, pair) in self.begins.iter_mut().zip(column[range.clone()].windows(2)) {
+                *begins |= pair[0] != pair[1];
+            }
+            if level == 0 {
+                self.record.slices += count(&self.begins);
+            }
         }
+        self.record.fibres += count(&self.begins);
         let values = &entries.values[range.clone()];
         self.largest = values.iter().fold(self.largest, |largest, value| largest.max(value.abs()));
         match entries.weights {
@@ -382,6 +392,7 @@ impl<'d> DatasetWriter<'d> {
             counts: weighing == Weighing::Counts,
             met: false,
             previous: [0; MAX_ORDER],
+            begins: Vec::new(),
             seen: dims.iter().map(|&dim| vec![0; (dim as usize).div_ceil(64)]).collect(),
         });
         for split in Split::ALL {

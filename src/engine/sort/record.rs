@@ -145,6 +145,35 @@ impl Packing {
         tag
     }
 
+    /// Packs the indices of many records, a column per level, with one tag for all.
+    pub fn pack_columns<const W: usize, P>(
+        &self,
+        columns: &[Vec<u32>],
+        tag: u64,
+        records: &mut [Record<W, P>],
+    ) {
+        if W > 1 {
+            let mut indices = [0; crate::MAX_ORDER];
+            for (n, record) in records.iter_mut().enumerate() {
+                indices.iter_mut().zip(columns).for_each(|(index, column)| *index = column[n]);
+                record.key = self.pack(&indices[..columns.len()], tag);
+            }
+            return;
+        }
+        // Level by level, because that is done in vectors.
+        records.iter_mut().for_each(|record| record.key[0] = tag);
+        let mut shift = self.tag;
+        for (&width, column) in self.widths.iter().zip(columns).rev() {
+            // The indices of a dimension of 1 are all 0.
+            if width > 0 {
+                for (record, &index) in records.iter_mut().zip(column) {
+                    record.key[0] |= u64::from(index) << shift;
+                }
+                shift += width;
+            }
+        }
+    }
+
     /// Unpacks the indices of many records, a column per level; what the columns held goes.
     pub fn unpack_columns<const W: usize, P>(&self, records: &[Record<W, P>], columns: &mut [Vec<u32>]) {
         columns.iter_mut().for_each(Vec::clear);
@@ -193,4 +222,44 @@ fn shift_out<const W: usize>(key: &mut Key<W>, width: u32) -> u64 {
         key[word] = key[word] >> width | above;
     }
     low
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Columns of indices below the dimensions.
+    fn columns(dims: &[u32], entries: usize) -> Vec<Vec<u32>> {
+        let number =
+            |level: usize, n: usize| (n as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15 ^ level as u64) >> 20;
+        let column = |(level, &dim): (usize, &u32)| {
+            (0..entries).map(|n| (number(level, n) % u64::from(dim)) as u32).collect()
+        };
+        dims.iter().enumerate().map(column).collect()
+    }
+
+    fn agree<const W: usize>(dims: &[u32]) {
+        let packing = Packing::new(dims, 2);
+        let columns = columns(dims, 100);
+        for tag in 0..4 {
+            let mut records = vec![Record { key: [u64::MAX; W], value: 0.0 }; 100];
+            packing.pack_columns(&columns, tag, &mut records);
+            for (n, record) in records.iter().enumerate() {
+                let indices: Vec<u32> = columns.iter().map(|column| column[n]).collect();
+                assert_eq!(record.key, packing.pack(&indices, tag), "{dims:?}");
+            }
+            let mut back = vec![vec![7]; dims.len()];
+            packing.unpack_columns(&records, &mut back);
+            assert_eq!(back, columns, "{dims:?}");
+        }
+    }
+
+    #[test]
+    fn columns_are_packed_as_entries_are() {
+        agree::<1>(&[1, 1]);
+        agree::<1>(&[1, 1 << 31, 1 << 31]);
+        agree::<1>(&[70_000, 1, 10_000, 700]);
+        agree::<2>(&[u32::MAX, 3, u32::MAX]);
+        agree::<4>(&[u32::MAX; 7]);
+    }
 }

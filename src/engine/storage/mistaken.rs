@@ -18,6 +18,9 @@ pub fn no_dataset(path: &Path) -> String {
     if path.is_file() {
         return "this is a file, not a dataset: convert it first".into();
     }
+    if path.to_str().is_some_and(|text| text.contains("://")) {
+        return "a dataset in a store is fetched by `tenfill complete` into the folder of `cache`: give the one there".into();
+    }
     match path.exists() {
         true => format!("this is no dataset of tenfill (there is no {MANIFEST_FILE} in it)"),
         false => "there is no such dataset".into(),

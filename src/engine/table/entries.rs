@@ -128,7 +128,7 @@ pub fn write_entries(
     place: Option<&Output>,
     control: &Control,
 ) -> Result<u64> {
-    TableWriter::check(place)?;
+    TableWriter::check(place, control)?;
     let mut batches = match split {
         Some(split) => EntryBatches::new(dataset, split)?,
         None => EntryBatches::all(dataset)?,
@@ -136,7 +136,7 @@ pub fn write_entries(
     let splits = Split::ALL.into_iter().filter(|&other| split.is_none_or(|split| split == other));
     let total = splits.map(|split| dataset.manifest().split(split).entries).sum();
     control.progress().stage("write", Unit::Rows, total);
-    let mut writer = TableWriter::create(disk, place, Arc::clone(batches.schema()))?;
+    let mut writer = TableWriter::create(disk, place, Arc::clone(batches.schema()), control)?;
     while let Some(batch) = batches.next_batch()? {
         control.check()?;
         writer.write(&batch)?;

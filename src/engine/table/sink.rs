@@ -18,22 +18,21 @@ pub enum Target<'d> {
 
 impl<'d> Target<'d> {
     /// Begins what the user asked for.
-    pub fn create(disk: &'d dyn Disk, place: &Place) -> Result<Self> {
+    pub fn create(disk: &'d dyn Disk, place: &Place, control: &Control) -> Result<Self> {
         if !is_remote(&place.path) {
             return AtomicFile::output(disk, place).map(Target::File);
         }
         place.check_inputs()?;
-        Upload::create(&place.path, place.force, &Control::default())
-            .map(|upload| Target::Object(Box::new(upload)))
+        Upload::create(&place.path, place.force, control).map(|upload| Target::Object(Box::new(upload)))
     }
 
     /// Whether it can be written, before anything else is done.
-    pub fn check(place: &Place) -> Result<()> {
+    pub fn check(place: &Place, control: &Control) -> Result<()> {
         if !is_remote(&place.path) {
             return AtomicFile::check(place);
         }
         place.check_inputs()?;
-        Upload::create(&place.path, place.force, &Control::default()).map(drop)
+        Upload::create(&place.path, place.force, control).map(drop)
     }
 
     fn commit(self) -> Result<()> {

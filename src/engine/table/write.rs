@@ -2,11 +2,12 @@
 
 use super::cells::Cells;
 use super::sink::{Sink, Target};
+use crate::control::Control;
 use crate::error::{Error, IoContext, Result};
 use crate::message::printable;
 use crate::storage::{Disk, Output as Place};
 use arrow_array::{Array, RecordBatch};
-use arrow_schema::{DataType, SchemaRef};
+use arrow_schema::{DataType, Field, SchemaRef};
 use parquet::arrow::ArrowWriter;
 use parquet::basic::Compression;
 use parquet::file::properties::WriterProperties;
@@ -42,6 +43,12 @@ impl Kind {
 /// Rows per group of a Parquet file: what the writer holds before it writes.
 const GROUP_ROWS: usize = 1 << 17;
 
+/// Whether a column holds numbers that were computed.
+fn is_computed(field: &Field) -> bool {
+    *field.data_type() == DataType::Float64
+        && ["prediction", "sd", "bound"].iter().any(|name| field.name().starts_with(name))
+}
+
 enum Output<'d> {
     Text(Box<csv::Writer<Sink<'d>>>),
     Parquet(Box<ArrowWriter<Sink<'d>>>),
@@ -60,24 +67,34 @@ pub struct TableWriter<'d> {
 
 impl<'d> TableWriter<'d> {
     /// Begins a table; `None` or `-` is CSV on standard output.
-    pub fn create(disk: &'d dyn Disk, place: Option<&Place>, schema: SchemaRef) -> Result<Self> {
+    pub fn create(
+        disk: &'d dyn Disk,
+        place: Option<&Place>,
+        schema: SchemaRef,
+        control: &Control,
+    ) -> Result<Self> {
         let Some(place) = place.filter(|place| place.path != Path::new("-")) else {
             let sink = Sink::Stdout(io::BufWriter::with_capacity(1 << 16, io::stdout()));
             return Self::text(sink, b',', "standard output".into(), schema, io::stdout().is_terminal());
         };
         let path = place.path.as_path();
         let kind = Kind::of(path)?;
-        let file = Target::create(disk, place)?;
+        let file = Target::create(disk, place, control)?;
         match kind {
             Kind::Text(delimiter) => {
                 Self::text(Sink::packed(file, path)?, delimiter, path.into(), schema, false)
             }
             Kind::Parquet => {
                 let level = parquet::basic::ZstdLevel::default();
-                let properties = WriterProperties::builder()
+                let mut properties = WriterProperties::builder()
                     .set_compression(Compression::ZSTD(level))
-                    .set_max_row_group_row_count(Some(GROUP_ROWS))
-                    .build();
+                    .set_max_row_group_row_count(Some(GROUP_ROWS));
+                // Hardly two predictions are the same: to look for equal ones takes longer than all else.
+                for field in schema.fields().iter().filter(|field| is_computed(field)) {
+                    properties =
+                        properties.set_column_dictionary_enabled(field.name().as_str().into(), false);
+                }
+                let properties = properties.build();
                 let writer = ArrowWriter::try_new(Sink::Plain(file), Arc::clone(&schema), Some(properties))
                     .map_err(io::Error::from)
                     .context("write", path)?;
@@ -87,10 +104,15 @@ impl<'d> TableWriter<'d> {
         }
     }
 
+    /// Begins a table that is a new file.
+    pub fn file(disk: &'d dyn Disk, path: impl AsRef<Path>, schema: SchemaRef) -> Result<Self> {
+        Self::create(disk, Some(&Place::new(path.as_ref(), false)), schema, &Control::default())
+    }
+
     /// Whether a table can be written there, before anything else is done.
-    pub fn check(place: Option<&Place>) -> Result<()> {
+    pub fn check(place: Option<&Place>, control: &Control) -> Result<()> {
         match place.filter(|place| place.path != Path::new("-")) {
-            Some(place) => Kind::of(&place.path).and_then(|_| Target::check(place)),
+            Some(place) => Kind::of(&place.path).and_then(|_| Target::check(place, control)),
             None => Ok(()),
         }
     }

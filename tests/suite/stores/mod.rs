@@ -5,7 +5,8 @@ mod server;
 use crate::common::{bytes, contents, folder, stderr, tenfill};
 use server::{Manners, Server};
 use std::path::Path;
-use std::process::Output;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 /// More than one window, so that requests follow each other.
 fn ratings(rows: usize) -> String {
@@ -36,13 +37,44 @@ fn parquet(values: &[f64]) -> Vec<u8> {
 
 /// The program, with nothing of the environment but the server's endpoint.
 fn ask(place: &Path, server: &Server, arguments: &str) -> Output {
+    program(place, server, arguments).output().unwrap()
+}
+
+fn program(place: &Path, server: &Server, arguments: &str) -> Command {
     let mut command = tenfill(place);
     for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("AWS_")) {
         command.env_remove(name);
     }
     command.env("AWS_ENDPOINT_URL", server.endpoint()).env("AWS_REGION", "us-east-1");
     command.env("TENFILL_STORE_TIMEOUT", "1").env("TENFILL_STORE_RETRIES", "3");
-    command.args(arguments.split_whitespace()).output().unwrap()
+    command.args(arguments.split_whitespace());
+    command
+}
+
+/// Interrupts the program as soon as the server was asked for something; what it says then, and its exit code. It does
+/// not wait for the store, which would take longer than this does.
+fn interrupted(place: &Path, server: &Server, arguments: &str, asked: &str) -> (String, Option<i32>) {
+    let mut command = program(place, server, arguments);
+    command.env("TENFILL_STORE_TIMEOUT", "60").stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let start = Instant::now();
+    let waits = |start: Instant| {
+        assert!(start.elapsed() < Duration::from_secs(60), "{arguments}: {:?}", server.requests());
+        std::thread::sleep(Duration::from_millis(10));
+    };
+    while !server.requests().iter().any(|request| request.contains(asked)) {
+        waits(start);
+    }
+    let kill = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(kill.success());
+    let start = Instant::now();
+    while child.try_wait().unwrap().is_none() {
+        // A store that is silent is given up after twenty seconds, and asked again.
+        assert!(start.elapsed() < Duration::from_secs(15), "{arguments}: it does not end");
+        waits(start);
+    }
+    let output = child.wait_with_output().unwrap();
+    (stderr(&output), output.status.code())
 }
 
 fn fine(place: &Path, server: &Server, arguments: &str) -> String {
@@ -180,6 +212,75 @@ fn questions_come_from_a_store_and_answers_go_there() {
     let web = format!("predict run s3://bucket/ask.csv -o {}", server.web("x.csv"));
     fails(place.path(), &server, &web, "a web address cannot be written to");
     assert!(server.requests().iter().all(|request| !request.starts_with("DELETE")));
+}
+
+/// A run, and more questions than fit into one part of an object.
+fn many_questions(place: &Path, server: &Server) {
+    std::fs::write(place.join("r.csv"), ratings(4_000)).unwrap();
+    fine(place, server, "complete r.csv -o run --rank 2 --max-iterations 2");
+    let ask =
+        format!("user,film,note\n{}", format!("user-0000001,film-0140,{}\n", "x".repeat(500)).repeat(40_000));
+    std::fs::write(place.join("ask.csv"), ask).unwrap();
+}
+
+#[test]
+fn a_large_answer_goes_in_parts_and_is_whole_or_absent() {
+    let place = folder();
+    let quiet = Server::start(Manners::default());
+    many_questions(place.path(), &quiet);
+    let line = "predict run ask.csv -o s3://bucket/answers.csv";
+    fine(place.path(), &quiet, "predict run ask.csv -o here.csv");
+    fine(place.path(), &quiet, line);
+    assert!(
+        quiet.object("bucket/answers.csv").unwrap() == std::fs::read(place.path().join("here.csv")).unwrap()
+    );
+    let parts = quiet.requests().iter().filter(|request| request.contains("partNumber=")).count();
+    assert_eq!(parts, 2);
+    let taken_back = |server: &Server| {
+        let requests = server.requests();
+        assert!(
+            requests.iter().any(|request| request.starts_with("DELETE bucket/answers.csv?uploadId=")),
+            "{requests:?}"
+        );
+        assert_eq!(server.object("bucket/answers.csv"), None);
+    };
+    // Refused in the middle, or interrupted there: nothing is left, and the parts are taken back.
+    let strict = Server::start(Manners { refuse_parts: Some("403 Forbidden"), ..Manners::default() });
+    fails(place.path(), &strict, line, "access is denied");
+    taken_back(&strict);
+    let silent = Server::start(Manners { stall_bytes: true, ..Manners::default() });
+    let said = interrupted(place.path(), &silent, line, "partNumber=");
+    assert_eq!(said, ("tenfill: interrupted\n".into(), Some(130)));
+    taken_back(&silent);
+}
+
+#[test]
+fn a_download_that_is_interrupted_leaves_nothing_that_looks_whole() {
+    let place = folder();
+    let text = ratings(300_000);
+    let silent =
+        Server::start(Manners { stall_bytes: true, ..Manners::default() }).with("bucket/r.csv", text);
+    let said =
+        interrupted(place.path(), &silent, "convert s3://bucket/r.csv -o out.tenfill", "GET bucket/r.csv");
+    assert_eq!(said, ("tenfill: interrupted\n".into(), Some(130)));
+    assert_eq!(crate::common::names(place.path()), Vec::<String>::new());
+    // A dataset that is being fetched is none until all of it is there.
+    std::fs::write(place.path().join("r.csv"), ratings(4_000)).unwrap();
+    let quiet = Server::start(Manners::default());
+    fine(place.path(), &quiet, "convert r.csv -o r.tenfill");
+    let with_files = |mut server: Server| {
+        for (name, bytes) in bytes(&place.path().join("r.tenfill")) {
+            server = server.with(&format!("bucket/r.tenfill/{}", name.display()), bytes);
+        }
+        server
+    };
+    let silent = with_files(Server::start(Manners { stall_bytes: true, ..Manners::default() }));
+    let line = "complete s3://bucket/r.tenfill --cache data -o run --rank 2 --max-iterations 2";
+    let said = interrupted(place.path(), &silent, line, "GET bucket/r.tenfill");
+    assert_eq!(said, ("tenfill: interrupted\n".into(), Some(130)));
+    assert!(!place.path().join("run").exists());
+    let whole = with_files(Server::start(Manners::default()));
+    fine(place.path(), &whole, line);
 }
 
 #[test]

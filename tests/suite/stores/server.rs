@@ -23,6 +23,10 @@ pub struct Manners {
     pub no_ranges: bool,
     /// Every request is answered with this.
     pub refuse: Option<&'static str>,
+    /// Bytes of objects never come, and parts of objects are never taken.
+    pub stall_bytes: bool,
+    /// Parts of objects are answered with this.
+    pub refuse_parts: Option<&'static str>,
 }
 
 #[derive(Default)]
@@ -31,6 +35,8 @@ struct State {
     manners: Manners,
     bodies: usize,
     requests: Vec<String>,
+    /// The parts of an object that is being written, by their numbers.
+    parts: BTreeMap<usize, Vec<u8>>,
 }
 
 /// The server; it serves until the process ends.
@@ -127,7 +133,7 @@ impl Request {
 /// `None` where the connection is given up.
 fn answer(request: &Request, stream: &mut TcpStream, shared: &Mutex<State>) -> Option<()> {
     let mut state = shared.lock().unwrap();
-    state.requests.push(format!("{} {}", request.method, request.path));
+    state.requests.push(format!("{} {}?{}", request.method, request.path, request.query));
     if state.manners.stall > 0 {
         state.manners.stall -= 1;
         drop(state);
@@ -140,6 +146,36 @@ fn answer(request: &Request, stream: &mut TcpStream, shared: &Mutex<State>) -> O
     if state.manners.busy > 0 {
         state.manners.busy -= 1;
         return plain(stream, "503 Service Unavailable", "");
+    }
+    let part = request.query.split('&').find_map(|pair| pair.strip_prefix("partNumber="));
+    let bytes_move = part.is_some() || request.method == "GET" && !request.query.contains("list-type");
+    if state.manners.stall_bytes && bytes_move {
+        drop(state);
+        std::thread::sleep(Duration::from_secs(20));
+        return None;
+    }
+    if let (Some(status), true) = (state.manners.refuse_parts, part.is_some()) {
+        return plain(stream, status, "");
+    }
+    if let Some(number) = part {
+        state.parts.insert(number.parse().unwrap(), request.body.clone());
+        return write(stream, "200 OK\r\nETag: \"part\"\r\nContent-Length: 0", b"");
+    }
+    if request.method == "POST" && request.query.starts_with("uploads") {
+        let begun = "<?xml version=\"1.0\"?><InitiateMultipartUploadResult><UploadId>one</UploadId>\
+                     </InitiateMultipartUploadResult>";
+        return plain(stream, "200 OK", begun);
+    }
+    if request.method == "POST" {
+        let whole = std::mem::take(&mut state.parts).into_values().flatten().collect();
+        state.objects.insert(request.path.clone(), whole);
+        let done = "<?xml version=\"1.0\"?><CompleteMultipartUploadResult><ETag>\"new\"</ETag>\
+                    </CompleteMultipartUploadResult>";
+        return plain(stream, "200 OK", done);
+    }
+    if request.method == "DELETE" {
+        state.parts.clear();
+        return plain(stream, "204 No Content", "");
     }
     if request.method == "PUT" {
         let there = state.objects.contains_key(&request.path);

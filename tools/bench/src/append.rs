@@ -12,7 +12,7 @@ use tenfill_engine::units;
 /// Appending rows to a dataset, side by side with converting all of them
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// Rows of the dataset
+    /// Rows of the dataset; 0 leaves out appending side by side with converting
     #[arg(long, default_value_t = 10_000_000)]
     rows: u64,
     /// Rows that are appended
@@ -21,6 +21,9 @@ pub struct Arguments {
     /// Ratings of the dataset that is completed, then appended to and completed again; 0 leaves it out
     #[arg(long, default_value_t = 1_000_000)]
     refit: u64,
+    /// Seeds of these
+    #[arg(long, value_delimiter = ',', default_value = "1")]
+    seeds: Vec<u64>,
     /// What tenfill may use
     #[arg(long, default_value = "1G")]
     memory: String,
@@ -36,10 +39,25 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
     fs::create_dir_all(&arguments.dir).map_err(|error| format!("{}: {error}", arguments.dir.display()))?;
     let tenfill = tenfill_program()?;
     let mut result = json!({ "benchmark": "append", "rows": arguments.rows, "new": arguments.new });
-    let files = Files::make(&tenfill, arguments, arguments.rows, arguments.new)?;
+    let program = Program { tenfill: &tenfill, memory: &arguments.memory };
+    if arguments.rows > 0 {
+        beside(&program, arguments, &mut result)?;
+    }
+    if arguments.refit > 0 {
+        let each = arguments.seeds.iter().map(|&seed| refit(&program, arguments, seed));
+        result["refit"] = each.collect::<Result<Vec<Value>, String>>()?.into();
+    }
+    let path = arguments.dir.join("append.json");
+    fs::write(&path, format!("{result:#}\n")).map_err(|error| format!("{}: {error}", path.display()))?;
+    println!("written to {}", path.display());
+    Ok(())
+}
+
+/// Appends rows, and converts all of them.
+fn beside(program: &Program<'_>, arguments: &Arguments, result: &mut Value) -> Result<(), String> {
+    let files = Files::make(program.tenfill, arguments, arguments.rows, arguments.new, 1)?;
     let at = |name: &str| arguments.dir.join(name).display().to_string();
     let (all, old, new) = (at("append-all.tenfill"), at("append-old.tenfill"), at("append-new.tenfill"));
-    let program = Program { tenfill: &tenfill, memory: &arguments.memory };
     program.least(1, &["convert", &files.old, "-o", &old])?;
     let (whole, _) = program.least(arguments.repeat, &["convert", &files.all, "-o", &all])?;
     let (more, _) = program.least(arguments.repeat, &["append", &old, &files.new, "-o", &new])?;
@@ -58,26 +76,23 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
     for dataset in [all, old, new] {
         fs::remove_dir_all(dataset).map_err(|error| error.to_string())?;
     }
-    if arguments.refit > 0 {
-        result["refit"] = refit(&program, arguments)?;
-    }
-    let path = arguments.dir.join("append.json");
-    fs::write(&path, format!("{result:#}\n")).map_err(|error| format!("{}: {error}", path.display()))?;
-    println!("written to {}", path.display());
     Ok(())
 }
 
 /// How many passes it takes to come to an error after a tenth of new rows, from nothing and from the old model.
-fn refit(program: &Program<'_>, arguments: &Arguments) -> Result<Value, String> {
-    let files = Files::make(program.tenfill, arguments, arguments.refit, arguments.refit / 10)?;
+fn refit(program: &Program<'_>, arguments: &Arguments, seed: u64) -> Result<Value, String> {
+    let files = Files::make(program.tenfill, arguments, arguments.refit, arguments.refit / 10, seed)?;
     let at = |name: &str| arguments.dir.join(name).display().to_string();
     let (old, new) = (at("refit-old.tenfill"), at("refit-new.tenfill"));
     program.least(1, &["convert", &files.old, "-o", &old])?;
     program.least(1, &["append", &old, &files.new, "-o", &new])?;
     let (before, cold, warm) = (at("refit-before"), at("refit-cold"), at("refit-warm"));
     program.least(1, &["complete", &old, "--rank", "auto", "-o", &before])?;
-    program.least(1, &["complete", &new, "--rank", "auto", "-o", &cold])?;
-    program.least(1, &["complete", &new, "--rank", "auto", "--init", &before, "-o", &warm])?;
+    let (_, from_nothing) = program.least(1, &["complete", &new, "--rank", "auto", "-o", &cold])?;
+    let (_, from_before) =
+        program.least(1, &["complete", &new, "--rank", "auto", "--init", &before, "-o", &warm])?;
+    let test = |told: &Value| told["test_mse"].as_f64().unwrap_or(f64::NAN).sqrt();
+    let (cold_test, warm_test) = (test(&from_nothing), test(&from_before));
     let (cold, warm) = (curve(Path::new(&cold))?, curve(Path::new(&warm))?);
     let best = |curve: &[(u64, f64)]| curve.iter().map(|point| point.1).fold(f64::INFINITY, f64::min);
     // Where one of them does not come to the other's error, the larger of both is what is asked for.
@@ -86,15 +101,15 @@ fn refit(program: &Program<'_>, arguments: &Arguments) -> Result<Value, String> 
         |curve: &[(u64, f64)]| curve.iter().find(|point| point.1 <= target).map_or(0, |point| point.0);
     let (cold_passes, warm_passes) = (passes(&cold), passes(&warm));
     println!(
-        "refit of {} ratings with a tenth more, to a validation RMSE of {:.5}: {cold_passes} passes from nothing, \
-         {warm_passes} from the old model; the best are {:.5} and {:.5}",
+        "refit of {} ratings (seed {seed}) with a tenth more, to a validation RMSE of {:.5}: {cold_passes} passes from nothing, \
+         {warm_passes} from the old model; the best are {:.5} and {:.5}, of test {cold_test:.5} and {warm_test:.5}",
         units::count(arguments.refit),
         target,
         best(&cold),
         best(&warm)
     );
     Ok(json!({
-        "rows": arguments.refit, "target_rmse": target, "cold_passes": cold_passes, "warm_passes": warm_passes,
+        "rows": arguments.refit, "seed": seed, "cold_test_rmse": cold_test, "warm_test_rmse": warm_test, "target_rmse": target, "cold_passes": cold_passes, "warm_passes": warm_passes,
         "cold_rmse": best(&cold), "warm_rmse": best(&warm),
     }))
 }
@@ -143,9 +158,9 @@ struct Files {
 }
 
 impl Files {
-    fn make(tenfill: &Path, arguments: &Arguments, rows: u64, new: u64) -> Result<Self, String> {
+    fn make(tenfill: &Path, arguments: &Arguments, rows: u64, new: u64, seed: u64) -> Result<Self, String> {
         let total = rows + new;
-        let at = |name: &str| arguments.dir.join(format!("append-{name}-{total}.csv"));
+        let at = |name: &str| arguments.dir.join(format!("append-{name}-{total}-{seed}.csv"));
         let (synth, all, old, fresh) = (at("synth"), at("all"), at("old"), at("new"));
         let shown = |path: &Path| path.display().to_string();
         let files = Files { all: shown(&all), old: shown(&old), new: shown(&fresh) };
@@ -162,6 +177,8 @@ impl Files {
             "--test",
             "0",
             "--json",
+            "--seed",
+            &seed.to_string(),
             "--entries",
             &total.to_string(),
         ]);

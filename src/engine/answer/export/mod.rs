@@ -231,7 +231,7 @@ fn table(
     let schema = Arc::new(Schema::new(fields));
     let file = format!("factor-{name}.{}", format.ending());
     let path = directory.join(&file);
-    let mut writer = TableWriter::create(disk, Some(&Output::new(path, false)), Arc::clone(&schema))?;
+    let mut writer = TableWriter::file(disk, path, Arc::clone(&schema))?;
     let biases = biases_of(model, mode);
     for start in (0..ids.dim()).step_by(BATCH_ROWS as usize) {
         let rows = start..ids.dim().min(start + BATCH_ROWS);
@@ -268,7 +268,7 @@ fn core_table(disk: &dyn Disk, path: &Path, model: &Model) -> Result<()> {
         (1..=ranks.len()).map(|mode| Field::new(format!("c{mode}"), DataType::Int64, false)).collect();
     fields.push(Field::new("value", DataType::Float64, false));
     let schema = Arc::new(Schema::new(fields));
-    let mut writer = TableWriter::create(disk, Some(&Output::new(path, false)), Arc::clone(&schema))?;
+    let mut writer = TableWriter::file(disk, path, Arc::clone(&schema))?;
     for (part, values) in core.numbers().chunks(BATCH_ROWS as usize).enumerate() {
         let begin = part * BATCH_ROWS as usize;
         let mut columns: Vec<ArrayRef> = Vec::new();

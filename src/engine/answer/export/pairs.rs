@@ -3,7 +3,7 @@
 use super::{BATCH_ROWS, ExportFormat, npy, write};
 use crate::error::Result;
 use crate::model::{ModeIds, Model, PairBias};
-use crate::storage::{Disk, Output};
+use crate::storage::Disk;
 use crate::table::{TableWriter, labels_array};
 use arrow_array::Float64Array;
 use arrow_schema::{DataType, Field, Schema};
@@ -44,7 +44,7 @@ fn table(disk: &dyn Disk, path: &Path, pair: &PairBias, ids: [&ModeIds; 2]) -> R
         ids.iter().zip(["id1", "id2"]).map(|(ids, name)| Field::new(name, kind(ids), false)).collect();
     fields.push(Field::new("bias", DataType::Float64, false));
     let schema = Arc::new(Schema::new(fields));
-    let mut writer = TableWriter::create(disk, Some(&Output::new(path, false)), Arc::clone(&schema))?;
+    let mut writer = TableWriter::file(disk, path, Arc::clone(&schema))?;
     let there: Vec<usize> = (0..pair.values.len()).filter(|&cell| pair.values[cell] != 0.0).collect();
     for cells in there.chunks(BATCH_ROWS as usize) {
         let first = cells.iter().map(|cell| ids[0].label((cell / pair.width) as u32));

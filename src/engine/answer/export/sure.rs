@@ -6,7 +6,7 @@ use super::npy::begin;
 use super::{BATCH_ROWS, ExportFormat, write};
 use crate::error::Result;
 use crate::model::{ModeIds, ModeUncertainty, Model, Uncertainty};
-use crate::storage::{Disk, Output};
+use crate::storage::Disk;
 use crate::table::{TableWriter, labels_array};
 use arrow_array::{ArrayRef, BooleanArray, Float64Array, StringArray};
 use arrow_schema::{DataType, Field, Schema};
@@ -123,7 +123,7 @@ fn rows(
     fields.extend((1..=part.rank).map(|c| number(format!("u{c}"))));
     fields.extend((1..=part.of.features.width).map(|n| number(format!("h{n}"))));
     let schema = Arc::new(Schema::new(fields));
-    let mut writer = TableWriter::create(disk, Some(&Output::new(path, false)), Arc::clone(&schema))?;
+    let mut writer = TableWriter::file(disk, path, Arc::clone(&schema))?;
     for start in (0..ids.dim()).step_by(BATCH_ROWS as usize) {
         let rows = start..ids.dim().min(start + BATCH_ROWS);
         let numbers = |of: &dyn Fn(usize) -> f64| -> ArrayRef {
@@ -159,7 +159,7 @@ fn prior(disk: &dyn Disk, path: &Path, part: &Part<'_>) -> Result<()> {
     let mut columns: Vec<ArrayRef> = vec![Arc::new(StringArray::from_iter_values(&names))];
     columns.extend((0..features.len()).map(|n| column(&b, features.len(), n)));
     columns.extend((0..k).map(|n| column(&v, k, n)));
-    let mut writer = TableWriter::create(disk, Some(&Output::new(path, false)), Arc::clone(&schema))?;
+    let mut writer = TableWriter::file(disk, path, Arc::clone(&schema))?;
     write(&mut writer, &schema, columns)?;
     writer.finish()?;
     Ok(())
