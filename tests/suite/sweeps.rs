@@ -1,6 +1,6 @@
 //! Noisy data in a few passes: sweeps over rows with priors that are learned.
 
-use crate::common::{folder, json, result};
+use crate::common::{folder, json, result, stderr, tenfill};
 use std::fmt::Write;
 use std::path::Path;
 use tenfill_engine::bayes::{Data, Fit, Level, Slices};
@@ -420,6 +420,46 @@ fn readings(path: &Path, stations: usize, stamps: usize) {
         }
     }
     std::fs::write(path, text).unwrap();
+}
+
+#[test]
+fn more_components_are_found_where_the_least_of_them_tell_something() {
+    let folder = folder();
+    let mut next = random(31);
+    let mut normal = || (0..12).map(|_| next()).sum::<f64>() - 6.0;
+    let (rows, columns, rank) = (240, 200, 22);
+    let mut draw = |count: usize| (0..count * rank).map(|_| normal()).collect::<Vec<f64>>();
+    let (p, q) = (draw(rows), draw(columns));
+    let (mut chosen, mut noise) = (random(37), random(41));
+    let mut text = String::from("a,b,value\n");
+    for a in 0..rows {
+        for b in 0..columns {
+            if chosen() < 0.6 {
+                let e = (0..12).map(|_| noise()).sum::<f64>() - 6.0;
+                let y: f64 = (0..rank).map(|c| p[a * rank + c] * q[b * rank + c]).sum();
+                writeln!(text, "{a},{b},{}", y + 0.5 * e).unwrap();
+            }
+        }
+    }
+    std::fs::write(folder.path().join("x.csv"), text).unwrap();
+    json(&folder, "convert x.csv -o x --modes a,b --value value");
+    let output = tenfill(&folder).args(["complete", "x", "-o", "run", "--json"]).output().unwrap();
+    let said = stderr(&output);
+    assert!(said.contains("15 components: the least 3 tell") && said.contains("so 31 are tried"), "{said}");
+    let done = json(&folder, "resume run");
+    let number = |field: &str| done[field].as_f64().unwrap();
+    // Noise has a variance of 0.25, the values one of 22; fifteen components leave 5.9.
+    assert!(number("test_mse") < 0.5 && number("passes") <= 35.0, "{done}");
+    assert_eq!(done["rank"], serde_json::json!([31, 31]));
+    // Interrupted before, within and after the trial the bits are the same, with any number of threads.
+    json(&folder, "complete x -o parts --threads 1 --max-iterations 9");
+    for (iteration, threads) in [(11, 2), (13, 3), (20, 1), (250, 2)] {
+        json(&folder, &format!("resume parts --max-iterations {iteration} --threads {threads}"));
+    }
+    assert!(result(&folder.path().join("parts")) == result(&folder.path().join("run")));
+    // With little memory there are fewer, as in a rank that is given.
+    let little = json(&folder, "complete x -o little --memory 16M --threads 1");
+    assert_eq!(little["rank"], serde_json::json!([15, 15]), "{little}");
 }
 
 #[test]

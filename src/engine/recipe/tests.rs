@@ -35,9 +35,12 @@ fn the_plain_method_is_given_up_where_biases_alone_say_nearly_as_much() {
     // Behind biases, after a glance; in between, later; and where biases tell nothing, also later.
     let noisy = |from: f64| (1..30).map(|n| from - 1e-3 * f64::from(n)).collect::<Vec<f64>>();
     assert_eq!([noisy(1.2), noisy(0.8)].map(|errors| given_up(&errors)), [Some(5), Some(20)]);
-    let mut blind = plan(&noisy(1.2));
-    blind.biases_mse = Some(1.9);
-    assert!(!over(&blind, 19) && over(&blind, 20));
+    let blind = |iteration: usize| {
+        let mut plan = plan(&noisy(1.2)[..iteration]);
+        plan.biases_mse = Some(1.9);
+        over(&plan, iteration)
+    };
+    assert!(!blind(19) && blind(20));
 }
 
 #[test]
