@@ -121,9 +121,9 @@ fn from_any_wave_on_the_bits_are_the_same() {
             let left = left.into_inner().unwrap();
             assert!(left.len() > 8 * SWEEPS, "{}", left.len());
             let mut places = 0;
-            for (number, fit) in left.iter().enumerate().step_by(7) {
-                let processes = [1, 1, 2, 1, 4][number / 7 % 5];
-                let other = Way { threads: number / 7 % 3 + 1, processes, ..way };
+            for (number, fit) in left.iter().enumerate().step_by(3) {
+                let processes = [1, 1, 2, 1, 4][number / 3 % 5];
+                let other = Way { threads: number / 3 % 3 + 1, processes, ..way };
                 places += usize::from(fit.posterior.inside.is_some());
                 let at = fit.posterior.inside.as_ref().map(|inside| inside.at);
                 assert!(in_processes(&place, other, to_the_end, Some(fit)) == whole, "{at:?} {other:?}");
@@ -181,7 +181,7 @@ impl Progress for Copies {
             return;
         }
         let number = self.seen.fetch_add(1, Ordering::Relaxed);
-        if number.is_multiple_of(9) {
+        if number.is_multiple_of(4) {
             let kept = self.inside.fetch_add(1, Ordering::Relaxed);
             copy(&self.run, &self.run.with_file_name(format!("killed{kept}")));
         }

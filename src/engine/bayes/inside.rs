@@ -5,7 +5,7 @@ use super::batch::layout;
 use super::level::{Level, Moments};
 use super::memory::{SUMS, rows_at_a_time};
 use super::pass::{self, Pass, sums_width};
-use super::sweeps::{Data, Fit, Posterior, Rows, broken};
+use super::sweeps::{Data, Fit, Posterior, RowNumbers, broken};
 use crate::error::Result;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
@@ -79,7 +79,7 @@ pub struct Position {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Aside {
     /// The rows.
-    pub rows: Rows,
+    pub rows: RowNumbers,
     /// What they add up to.
     pub moments: Vec<f64>,
 }

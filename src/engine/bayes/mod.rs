@@ -54,4 +54,4 @@ pub use offsets::{Cells, Table};
 pub use onto::Origins;
 pub use shape::{Segment, Shape};
 pub use slices::Slices;
-pub use sweeps::{Data, Fit, Posterior, Rows, Terms, per_weight};
+pub use sweeps::{Data, Fit, Posterior, RowNumbers, Terms, per_weight};

@@ -179,7 +179,7 @@ impl Fit {
 
 /// The numbers of a level's rows.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Rows {
+pub struct RowNumbers {
     /// Means, row after row.
     pub means: Vec<f64>,
     /// Their variances.
@@ -190,28 +190,28 @@ pub struct Rows {
 
 impl Level {
     /// The rows, which are put back later.
-    pub(super) fn take_rows(&mut self) -> Rows {
+    pub(super) fn take_rows(&mut self) -> RowNumbers {
         let Level { means, variances, covariances, .. } = self;
-        Rows {
+        RowNumbers {
             means: std::mem::take(means),
             variances: std::mem::take(variances),
             covariances: std::mem::take(covariances),
         }
     }
 
-    pub(super) fn clone_rows(&self) -> Rows {
+    pub(super) fn clone_rows(&self) -> RowNumbers {
         let Level { means, variances, covariances, .. } = self;
-        Rows { means: means.clone(), variances: variances.clone(), covariances: covariances.clone() }
+        RowNumbers { means: means.clone(), variances: variances.clone(), covariances: covariances.clone() }
     }
 
-    pub(super) fn put_rows(&mut self, rows: Rows) {
+    pub(super) fn put_rows(&mut self, rows: RowNumbers) {
         (self.means, self.variances, self.covariances) = (rows.means, rows.variances, rows.covariances);
     }
 
     /// Fits some of the rows to their sums, and adds up what they come to.
     pub(super) fn fit(
         &self,
-        to: &mut Rows,
+        to: &mut RowNumbers,
         rows: Range<usize>,
         sums: &[f64],
         noise: f64,
@@ -219,7 +219,7 @@ impl Level {
     ) -> Result<()> {
         let (k, features, wide) = (self.width, self.features.count(), self.covariance_width());
         let Level { counts, features: of_rows, prior, .. } = self;
-        let Rows { means, variances, covariances } = to;
+        let RowNumbers { means, variances, covariances } = to;
         let span = rows.start * k..rows.end * k;
         let mut of_chunks: Vec<&mut [f32]> = match covariances.is_empty() {
             true => rows.clone().step_by(CHUNK).map(|_| <&mut [f32]>::default()).collect(),

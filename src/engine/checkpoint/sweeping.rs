@@ -1,7 +1,8 @@
 //! Sweeps over rows, in a checkpoint.
 
 use crate::bayes::{
-    Aside, Cells, Course, Features, Fit, Inside, Level, Position, Posterior, Prior, Rows, Shape, Table, Terms,
+    Aside, Cells, Course, Features, Fit, Inside, Level, Position, Posterior, Prior, RowNumbers, Shape, Table,
+    Terms,
 };
 use crate::error::{Error, Result};
 use crate::model::Arrays;
@@ -187,7 +188,7 @@ fn read_inside(arrays: &impl Arrays, prefix: &str, about: &InsideAbout, levels: 
         given: array("given", *given)?,
         aside: match (aside, levels.get(at.target)) {
             (Some(moments), Some(level)) => {
-                let rows = Rows {
+                let rows = RowNumbers {
                     means: array("aside.means", level.means.len())?,
                     variances: singles(array("aside.variances", level.variances.len())?),
                     covariances: singles(array("aside.covariances", level.covariances.len())?),
