@@ -180,6 +180,11 @@ fn whatever_fails_leaves_the_old_run() {
     ] {
         let said = failure(path, &format!("complete {input} -o run --force"));
         assert!(said.contains(what), "{input}: {said}");
+        // What was converted in vain is kept beside the run, and said so.
+        if said.contains("kept as run.tenfill") {
+            assert_eq!(input, "a.csv --rank 99");
+            std::fs::remove_dir_all(path.join("run.tenfill")).unwrap();
+        }
         assert!(tree(path) == before, "{input}");
     }
     // No file can be written: what a full disk is.
