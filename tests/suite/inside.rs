@@ -244,7 +244,7 @@ fn little_memory_means_more_passes_and_then_a_lower_rank() {
     let ask = "--rank auto --max-iterations 0 --threads 2";
     let (said, whole) = told(place, &format!("complete r -o much --memory 4G {ask}"));
     assert!(!said.contains("a sweep takes"), "{said}");
-    let (said, parts) = told(place, &format!("complete r -o little --memory 420M {ask}"));
+    let (said, parts) = told(place, &format!("complete r -o little --memory 330M {ask}"));
     assert!(said.contains("a sweep takes ") && said.contains("are taken in"), "{said}");
     assert!(parts["passes"].as_u64() > whole["passes"].as_u64(), "{parts} {whole}");
     let model = |name: &str| std::fs::read(place.join(name).join("model/model.bin")).unwrap();

@@ -13,8 +13,8 @@ const SWEEPS: usize = 5;
 
 /// The covariance of the prior of rows is so many times as large to begin with. What a fit has learned of it at its end is often
 /// less than is best, and comes back from there by small steps only; from above it is found in a few sweeps. (1, 2, 4, 8 and 16
-/// were tried on synthetic ratings of seeds 1 to 6, ten thousand each: with 1, two of six ended higher than a start from nothing;
-/// from 4 on all have its error, and from 8 on more is fitted than validation asks for.)
+/// were tried on synthetic ratings of seeds 1 to 6, ten thousand each: with 1, three of six ended higher on validation than a start from nothing;
+/// from 4 on all are within 0.08 % of it, and from 8 on more is fitted than validation asks for.)
 const LOOSER: f64 = 4.0;
 
 /// Where the rows of a level come from: the row of the other fit, where it has one.

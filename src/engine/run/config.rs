@@ -208,7 +208,8 @@ impl Config {
         let most = self.rank.iter().copied().max().unwrap_or(1);
         match (self.rank_auto, self.components) {
             (true, Some(components)) => components,
-            (true, None) => most.min(MOST_AUTO_RANK),
+            // Sweeps begin with as many as usual, however few entries a row has.
+            (true, None) => most.clamp(AUTO_RANK, MOST_AUTO_RANK),
             (false, _) => most,
         }
     }
