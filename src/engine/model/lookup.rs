@@ -20,7 +20,7 @@ pub enum ModeLookup {
     Close {
         /// The least.
         base: i64,
-        /// By number; [`NONE`] where it is no id.
+        /// By number; `NONE` where it is no id.
         indices: Vec<u32>,
     },
     /// Integers in any order: a model that ids were folded into has the new ones at the end.

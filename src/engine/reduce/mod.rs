@@ -4,7 +4,7 @@
 //! order, in parallel over rows. Every number is the sum of its lanes from the first to the last, so
 //! neither the number of threads nor the number of buffers changes a bit.
 //!
-//! Several processes ([`Team`](crate::team::Team)) have a contiguous range of lanes each. A sum goes
+//! Several processes ([`Team`]) have a contiguous range of lanes each. A sum goes
 //! from process to process in the order of lanes, part by part, so that all are at work at the same time:
 //! the bits are those of one process. Factors, gradients and directions are divided by rows: a process
 //! keeps the rows that it owns and gets those that it reads for the time of a pass ([`Exchange`]).

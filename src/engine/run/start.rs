@@ -262,7 +262,7 @@ pub(super) fn open(
         ));
     }
     if config.recipe.sweeps {
-        say_room(&needs, config, manifest, control);
+        say_room(needs, config, manifest, control);
     }
     for mode in &manifest.modes {
         let missing = u64::from(mode.dim) - mode.statistics.in_train;

@@ -86,8 +86,32 @@ impl Identity {
     }
 }
 
+/// Looks at a folder that changes meanwhile.
+const LOOKS: usize = 16;
+
 /// Proves that a folder is a finished one of a kind, and holds nothing else.
 pub(super) fn prove(kind: &dyn Kind, folder: &Path) -> Result<()> {
+    let mut before = None;
+    for _ in 0..LOOKS {
+        let found = stranger(kind, folder)?;
+        // Whoever is at work there adds files between two looks: a stranger stays.
+        if found.is_none() || found == before {
+            before = found;
+            break;
+        }
+        before = found;
+    }
+    let Some(stranger) = before else { return Ok(()) };
+    let what = format!(
+        "{} is not a part of this {}, so `force` does not replace it: move it elsewhere, or choose another name",
+        stranger.display(),
+        kind.name()
+    );
+    Err(Error::input(folder, what))
+}
+
+/// The first that a finished folder of a kind holds and that is no part of it.
+fn stranger(kind: &dyn Kind, folder: &Path) -> Result<Option<PathBuf>> {
     let name = kind.name();
     let listing = kind.list(folder).map_err(|error| match error {
         Error::Newer { .. } | Error::Interrupted => error,
@@ -99,21 +123,10 @@ pub(super) fn prove(kind: &dyn Kind, folder: &Path) -> Result<()> {
             Error::input(folder, what)
         }
     })?;
-    let stranger = first_stranger(folder, &|inside, is_folder| {
+    first_stranger(folder, &|inside, is_folder| {
         let listed = if is_folder { &listing.folders } else { &listing.files };
         listed.contains(inside) || is_leftover(kind, inside)
-    })?;
-    match stranger {
-        None => Ok(()),
-        Some(stranger) => {
-            let what = format!(
-                "{} is not a part of this {name}, so `force` does not replace it: move it elsewhere, or \
-                 choose another name",
-                stranger.display()
-            );
-            Err(Error::input(folder, what))
-        }
-    }
+    })
 }
 
 /// Whether a folder of a temporary name is what a process has left half written, or replaced.

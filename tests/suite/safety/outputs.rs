@@ -183,7 +183,7 @@ fn whatever_fails_leaves_the_old_run() {
         // What was converted in vain is kept beside the run, and said so.
         if said.contains("kept as run.tenfill") {
             assert_eq!(input, "a.csv --rank 99");
-            std::fs::remove_dir_all(path.join("run.tenfill")).unwrap();
+            fs::remove_dir_all(path.join("run.tenfill")).unwrap();
         }
         assert!(tree(path) == before, "{input}");
     }
