@@ -69,7 +69,7 @@ pub fn map_lanes<T: Travels + Clone>(
 /// total = the sum of what all lanes of all processes add, lane after lane. A lane's numbers begin at a place of `total`: of
 /// the rows of level 0 it has its own slices alone.
 ///
-/// ```ignore
+/// ```text
 /// sum_in_order(team, &mut total, lanes.iter().map(|lane| (lane.start, lane.sums.as_slice())));
 /// ```
 pub fn sum_in_order<'n>(
