@@ -63,7 +63,7 @@ def test_the_bar_is_drawn_and_removed(monkeypatch, data):
 
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
-    tf.complete(data, rank=2, out="run", max_iterations=3)
+    tf.complete(data, rank=2, out="run", algorithm="sd", max_iterations=3)
     drawn = terminal.getvalue()
     assert "complete  [" in drawn
     # Written over with blanks before anything else is said.

@@ -161,12 +161,12 @@ def test_export_and_tensorly(model):
 
 
 def test_what_things_say_of_themselves(model, data, run):
-    for thing, words in ((model, "rank 4,4,4"), (data, "20,000 entries"), (run, "Run(")):
+    for thing, words in ((model, "rank 4,4,1"), (data, "20,000 entries"), (run, "Run(")):
         assert words in repr(thing)
         assert "<" in thing._repr_html_()
     assert data.memory_needed(rank=4) == json.loads(
         command("inspect", data.path, "--rank", 4, "--json").stdout)["memory_bytes"]
-    assert pandas.DataFrame(run.log.to_numpy()).shape[0] == 16
+    assert pandas.DataFrame(run.log.to_numpy()).shape[0] == 13
 
 
 def test_ids_may_be_floats_and_batches_must_be_alike(model):
