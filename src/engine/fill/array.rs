@@ -1,7 +1,7 @@
 //! An array to an array of the same shape, order and kind: bytes are copied, and NaN gets a number. Standard deviations are a
 //! second one, NaN where a value was.
 
-use super::{Filled, Job};
+use super::{Filled, Filling};
 use crate::MAX_ORDER;
 use crate::control::Unit;
 use crate::error::{Error, Result};
@@ -19,32 +19,32 @@ struct Cell {
     sd: f64,
 }
 
-pub(super) fn fill(job: &Job<'_>, mut input: NpyCells, filled: &mut Filled) -> Result<()> {
+pub(super) fn fill(filling: &Filling<'_>, mut input: NpyCells, filled: &mut Filled) -> Result<()> {
     let header = input.header.clone();
     let order = header.shape.len();
-    let modes = &job.model.about.modes;
+    let modes = &filling.model.about.modes;
     let same = |(mode, &dim): (&crate::shard::Mode, &u32)| {
         mode.dim == dim && matches!(mode.kind, ModeKind::Range { .. })
     };
     if modes.len() != order || !modes.iter().zip(&header.shape).all(same) {
         let dims: Vec<u32> = modes.iter().map(|mode| mode.dim).collect();
         let what = format!("the model is one of {dims:?} indices, not of an array of {:?}", header.shape);
-        return Err(Error::input(job.table(), what));
+        return Err(Error::input(filling.table(), what));
     }
-    let places = Places::new(job.model, &vec![false; order]);
-    let spreads = job.sd.then(|| Spreads::new(job.model, &vec![false; order])).transpose()?;
+    let places = Places::new(filling.model, &vec![false; order]);
+    let spreads = filling.sd.then(|| Spreads::new(filling.model, &vec![false; order])).transpose()?;
     let disk = RealDisk;
-    let mut file = AtomicFile::output(&disk, &job.output)?;
+    let mut file = AtomicFile::output(&disk, &filling.output)?;
     file.append(&header.bytes)?;
-    let mut sds = job.sd_output().map(|output| AtomicFile::output(&disk, &output)).transpose()?;
+    let mut sds = filling.sd_output().map(|output| AtomicFile::output(&disk, &output)).transpose()?;
     if let Some(sds) = &mut sds {
         sds.append(&header.bytes)?;
     }
     let total = u64::try_from(header.cells()).unwrap_or(u64::MAX);
-    job.control.progress().stage("fill", Unit::Rows, total);
+    filling.control.progress().stage("fill", Unit::Rows, total);
     let mut bytes = Vec::new();
     while let Some(first) = input.next_cells(&mut bytes)? {
-        job.control.check()?;
+        filling.control.check()?;
         let width = header.width();
         let cells: Vec<Cell> = bytes
             .par_chunks_exact_mut(width)
@@ -71,7 +71,7 @@ pub(super) fn fill(job: &Job<'_>, mut input: NpyCells, filled: &mut Filled) -> R
             bytes.chunks_exact_mut(width).zip(&cells).for_each(|(bytes, cell)| header.put(cell.sd, bytes));
             sds.append(&bytes)?;
         }
-        job.control.progress().advance(filled.rows, &"");
+        filling.control.progress().advance(filled.rows, &"");
     }
     sds.map_or(Ok(()), AtomicFile::commit)?;
     file.commit()

@@ -1,7 +1,7 @@
 //! The cells of a long table that have no row.
 
 use super::ask::Said;
-use super::{Filled, Job};
+use super::{Filled, Filling};
 use crate::MAX_ORDER;
 use crate::budget::{Budget, Reservation};
 use crate::control::Unit;
@@ -67,15 +67,15 @@ impl Absent {
     /// Gives the ids and values of all cells that were not seen to `each`, in the order of indices.
     pub(super) fn for_each(
         &self,
-        job: &Job<'_>,
+        filling: &Filling<'_>,
         filled: &mut Filled,
         mut each: impl FnMut(&[Vec<String>], &Said) -> Result<()>,
     ) -> Result<()> {
         let absent = self.cells - self.seen.iter().map(|word| u64::from(word.count_ones())).sum::<u64>();
-        job.control.progress().stage("cells", Unit::Rows, absent);
+        filling.control.progress().stage("cells", Unit::Rows, absent);
         let averaged = vec![false; self.dims.len()];
-        let places = Places::new(job.model, &averaged);
-        let spreads = job.sd.then(|| Spreads::new(job.model, &averaged)).transpose()?;
+        let places = Places::new(filling.model, &averaged);
+        let spreads = filling.sd.then(|| Spreads::new(filling.model, &averaged)).transpose()?;
         let mut batch = Vec::with_capacity(BATCH);
         for place in 0..=self.cells {
             let end = place == self.cells;
@@ -85,7 +85,7 @@ impl Absent {
             if batch.len() < BATCH && (!end || batch.is_empty()) {
                 continue;
             }
-            job.control.check()?;
+            filling.control.check()?;
             let indices = |mut place: u64| {
                 let mut indices = [0; MAX_ORDER];
                 for (index, &dim) in indices[..self.dims.len()].iter_mut().zip(&self.dims).rev() {
@@ -110,11 +110,11 @@ impl Absent {
             };
             filled.unknown += answers.iter().filter(|(answer, _)| !answer.known).count() as u64;
             filled.added += said.values.len() as u64;
-            let labels = |mode: usize| at.iter().map(|at| job.ids[mode].label(at[mode])).collect();
+            let labels = |mode: usize| at.iter().map(|at| filling.ids[mode].label(at[mode])).collect();
             let ids: Vec<Vec<String>> = (0..self.dims.len()).map(labels).collect();
             each(&ids, &said)?;
             batch.clear();
-            job.control.progress().advance(filled.added, &"");
+            filling.control.progress().advance(filled.added, &"");
         }
         Ok(())
     }

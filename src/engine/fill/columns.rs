@@ -2,7 +2,7 @@
 
 use super::ask::{Asker, Said, free_name, says_nothing};
 use super::cells::Absent;
-use super::{Filled, Job};
+use super::{Filled, Filling};
 use crate::control::Unit;
 use crate::error::{Error, Result};
 use crate::ingest::FilePlan;
@@ -21,16 +21,16 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use std::sync::Arc;
 
 pub(super) fn fill(
-    job: &Job<'_>,
+    filling: &Filling<'_>,
     plan: &FilePlan,
     delimiter: Option<Delimiter>,
     header: Option<bool>,
     kind: Kind,
     filled: &mut Filled,
 ) -> Result<()> {
-    let encoding = job.options.convert.read.dialect.encoding;
+    let encoding = filling.options.convert.read.dialect.encoding;
     let request = DialectRequest { delimiter, header, encoding };
-    let mut table = Table::open(job.table(), &[], request, job.control)?;
+    let mut table = Table::open(filling.table(), &[], request, filling.control)?;
     let numbers = delimiter.is_some() && kind == Kind::Parquet;
     let wide = plan.wide.as_ref();
     let values = plan.values();
@@ -43,59 +43,61 @@ pub(super) fn fill(
     if wide.is_none() {
         let names = table.names();
         fields.push(Arc::new(Field::new(free_name("filled", &names), DataType::Boolean, false)));
-        if job.sd {
+        if filling.sd {
             fields.push(Arc::new(Field::new(free_name("sd", &names), DataType::Float64, true)));
         }
     }
     let schema: SchemaRef = Arc::new(Schema::new(fields));
     let kinds = plan.id_columns().iter().map(|mode| table.schema().field(mode.column).data_type().clone());
     let kinds = kinds.chain(wide.map(|_| DataType::Utf8));
-    let asker = Asker::new(job.model, job.ids, kinds, job.table(), job.sd)?;
-    let mut absent = job.options.all_cells.then(|| Absent::new(job.ids, job.memory)).transpose()?;
+    let asker = Asker::new(filling.model, filling.ids, kinds, filling.table(), filling.sd)?;
+    let mut absent =
+        filling.options.all_cells.then(|| Absent::new(filling.ids, filling.memory)).transpose()?;
     let mut rounds = false;
     let disk = RealDisk;
-    let mut writer = TableWriter::create(&disk, Some(&job.output), SchemaRef::clone(&schema), job.control)?;
+    let mut writer =
+        TableWriter::create(&disk, Some(&filling.output), SchemaRef::clone(&schema), filling.control)?;
     let sd_schema = with_numbers(&schema, &values);
-    let mut sds = match wide.and(job.sd_output()) {
+    let mut sds = match wide.and(filling.sd_output()) {
         Some(output) => {
-            Some(TableWriter::create(&disk, Some(&output), SchemaRef::clone(&sd_schema), job.control)?)
+            Some(TableWriter::create(&disk, Some(&output), SchemaRef::clone(&sd_schema), filling.control)?)
         }
         None => None,
     };
-    job.control.progress().stage("fill", Unit::Bytes, input_bytes(job.table(), job.control));
+    filling.control.progress().stage("fill", Unit::Bytes, input_bytes(filling.table(), filling.control));
     while let Some(batch) = table.next_batch()? {
-        job.control.check()?;
+        filling.control.check()?;
         let mut columns: Vec<ArrayRef> = batch.rows.columns().to_vec();
         let mut sd_columns = columns.clone();
         let mut holes = vec![false; batch.rows.num_rows()];
         for (number, &column) in values.iter().enumerate() {
             let name = wide.map(|wide| wide.columns[number].1.as_str());
-            let missing = missing(job, &batch, column)?;
+            let missing = missing(filling, &batch, column)?;
             let said = ask(&asker, plan, &batch, &missing, name, filled)?;
             filled.filled += said.values.len() as u64;
             holes.iter_mut().zip(&missing).for_each(|(hole, missing)| *hole |= missing);
             let array = if numbers { as_numbers(&columns[column]) } else { Arc::clone(&columns[column]) };
             rounds |= !said.values.is_empty() && array.data_type().is_integer();
-            columns[column] =
-                replaced(&array, &missing, &said.values).map_err(|what| Error::input(job.table(), what))?;
+            columns[column] = replaced(&array, &missing, &said.values)
+                .map_err(|what| Error::input(filling.table(), what))?;
             sd_columns[column] = spread(&missing, &said);
         }
         if let Some(absent) = &mut absent {
-            see(job, plan, &batch, absent)?;
+            see(filling, plan, &batch, absent)?;
         }
         filled.rows += holes.len() as u64;
         if wide.is_none() {
             columns.push(Arc::new(BooleanArray::from(holes)));
-            columns.extend(job.sd.then(|| Arc::clone(&sd_columns[plan.value])));
+            columns.extend(filling.sd.then(|| Arc::clone(&sd_columns[plan.value])));
         }
         write(&mut writer, &schema, columns)?;
         if let Some(sds) = &mut sds {
             write(sds, &sd_schema, sd_columns)?;
         }
-        job.control.progress().advance(table.bytes_read(), &format_args!("{} rows", filled.rows));
+        filling.control.progress().advance(table.bytes_read(), &format_args!("{} rows", filled.rows));
     }
     if let Some(absent) = absent {
-        absent.for_each(job, filled, |ids, said| {
+        absent.for_each(filling, filled, |ids, said| {
             let columns = schema.fields().iter().enumerate().map(|(column, field)| {
                 let mode = plan.modes.iter().position(|mode| mode.column == column);
                 match mode {
@@ -106,7 +108,7 @@ pub(super) fn fill(
                         rounds |= field.data_type().is_integer();
                         let none = new_null_array(field.data_type(), said.values.len());
                         replaced(&none, &vec![true; said.values.len()], &said.values)
-                            .map_err(|what| Error::input(job.table(), what))
+                            .map_err(|what| Error::input(filling.table(), what))
                     }
                     None if column == plan.count => {
                         Ok(Arc::new(BooleanArray::from(vec![true; said.values.len()])) as ArrayRef)
@@ -126,7 +128,7 @@ pub(super) fn fill(
         })?;
     }
     if rounds {
-        job.control.say("the values are integers: what was filled in is rounded");
+        filling.control.say("the values are integers: what was filled in is rounded");
     }
     sds.map_or(Ok(()), |sds| sds.finish().map(drop))?;
     writer.finish()?;
@@ -155,12 +157,12 @@ fn write(writer: &mut TableWriter<'_>, schema: &SchemaRef, columns: Vec<ArrayRef
 }
 
 /// Which rows have no value in a column.
-fn missing(job: &Job<'_>, batch: &TableBatch, column: usize) -> Result<Vec<bool>> {
+fn missing(filling: &Filling<'_>, batch: &TableBatch, column: usize) -> Result<Vec<bool>> {
     let array = batch.rows.column(column);
     if array.data_type() == &DataType::Null {
         return Ok(vec![true; array.len()]);
     }
-    let cells = Cells::of(array, batch.rows.schema().field(column).name(), job.table())?;
+    let cells = Cells::of(array, batch.rows.schema().field(column).name(), filling.table())?;
     Ok((0..array.len()).map(|row| cells.text(row).is_none_or(|text| says_nothing(&text))).collect())
 }
 
@@ -188,12 +190,12 @@ fn ask(
 }
 
 /// The cells of a batch have a row.
-fn see(job: &Job<'_>, plan: &FilePlan, batch: &TableBatch, absent: &mut Absent) -> Result<()> {
+fn see(filling: &Filling<'_>, plan: &FilePlan, batch: &TableBatch, absent: &mut Absent) -> Result<()> {
     let cells =
-        plan.modes.iter().map(|mode| Cells::of(batch.rows.column(mode.column), &mode.name, job.table()));
+        plan.modes.iter().map(|mode| Cells::of(batch.rows.column(mode.column), &mode.name, filling.table()));
     let cells = cells.collect::<Result<Vec<_>>>()?;
     for row in 0..batch.rows.num_rows() {
-        absent.see(job.ids, |mode| cells[mode].text(row));
+        absent.see(filling.ids, |mode| cells[mode].text(row));
     }
     Ok(())
 }

@@ -102,7 +102,7 @@ pub struct Filled {
 }
 
 /// What all ways to fill have in common.
-struct Job<'a> {
+struct Filling<'a> {
     options: &'a FillOptions,
     model: &'a Model,
     ids: &'a [ModeIds],
@@ -113,7 +113,7 @@ struct Job<'a> {
     control: &'a Control,
 }
 
-impl Job<'_> {
+impl Filling<'_> {
     fn table(&self) -> &Path {
         &self.options.convert.inputs[0]
     }
@@ -154,8 +154,8 @@ pub fn fill(
     let ids = ModeIds::of_all(&model)?;
     let read = reading(options, &model, &ids);
     let (sd, memory) = (filled.sd, limits.memory);
-    let job = Job { options, model: &model, ids: &ids, output, memory, sd, control };
-    in_pool(limits, || write(&job, &read, &mut filled))?;
+    let filling = Filling { options, model: &model, ids: &ids, output, memory, sd, control };
+    in_pool(limits, || write(&filling, &read, &mut filled))?;
     Ok(filled)
 }
 
@@ -372,28 +372,28 @@ fn reading(options: &FillOptions, model: &Model, ids: &[ModeIds]) -> ReadOptions
     read
 }
 
-fn write(job: &Job<'_>, read: &ReadOptions, filled: &mut Filled) -> Result<()> {
-    let input = ingest::open(job.table(), read, job.control)?;
+fn write(filling: &Filling<'_>, read: &ReadOptions, filled: &mut Filled) -> Result<()> {
+    let input = ingest::open(filling.table(), read, filling.control)?;
     let plan = input.plan().clone();
-    if plan.modes.len() != job.ids.len() {
-        let what = format!("the table has {} modes, the model {}", plan.modes.len(), job.ids.len());
-        return Err(Error::input(job.table(), what));
+    if plan.modes.len() != filling.ids.len() {
+        let what = format!("the table has {} modes, the model {}", plan.modes.len(), filling.ids.len());
+        return Err(Error::input(filling.table(), what));
     }
-    match (input.delimiter(), Kind::of(&job.options.output)) {
+    match (input.delimiter(), Kind::of(&filling.options.output)) {
         (_, Err(_)) => match input.into_cells() {
-            Some(cells) => array::fill(job, cells, filled),
+            Some(cells) => array::fill(filling, cells, filled),
             None => Err(Error::request("an array is filled from an array")),
         },
         (Some(delimiter), Ok(Kind::Text(wanted))) if text::stays(delimiter, wanted) => {
             let Some((stream, encoding, delimiter, header)) = input.into_text() else {
-                return Err(Error::input(job.table(), "this is no text"));
+                return Err(Error::input(filling.table(), "this is no text"));
             };
             let from = text::From { stream, encoding, delimiter, header };
-            text::fill(job, &plan, from, filled)
+            text::fill(filling, &plan, from, filled)
         }
         (delimiter, Ok(kind)) => {
             let header = input.into_text().map(|(.., header)| header);
-            columns::fill(job, &plan, delimiter, header, kind, filled)
+            columns::fill(filling, &plan, delimiter, header, kind, filled)
         }
     }
 }

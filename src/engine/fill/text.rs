@@ -2,7 +2,7 @@
 
 use super::ask::{Asker, Said, free_name, says_nothing};
 use super::cells::Absent;
-use super::{Filled, Job};
+use super::{Filled, Filling};
 use crate::control::{Control, Unit};
 use crate::error::{Error, IoContext, Result};
 use crate::ingest::FilePlan;
@@ -143,7 +143,7 @@ fn field<'r>(row: &RawRow<'r>, column: usize) -> &'r [u8] {
 
 /// A table on its way.
 struct Filling<'j, 'd> {
-    job: &'j Job<'j>,
+    filling: &'j Filling<'j>,
     plan: &'j FilePlan,
     delimiter: Delimiter,
     between: Vec<u8>,
@@ -176,7 +176,7 @@ impl Filling<'_, '_> {
         }
         let names = self.plan.names.as_deref().unwrap_or_default();
         self.table.page.add(row.bytes);
-        for name in std::iter::once("filled").chain(self.job.sd.then_some("sd")) {
+        for name in std::iter::once("filled").chain(self.filling.sd.then_some("sd")) {
             self.table.page.add(&self.between);
             self.table.page.add(free_name(name, names).as_bytes());
         }
@@ -199,7 +199,7 @@ impl Filling<'_, '_> {
         let page = &mut self.table.page;
         page.add(&self.between);
         page.add(filled.to_string().as_bytes());
-        if self.job.sd {
+        if self.filling.sd {
             page.add(&self.between);
             match filled {
                 true => page.hole(Hole::Sd),
@@ -212,7 +212,7 @@ impl Filling<'_, '_> {
         let ids = |column: usize| content(field(row, column));
         let (plan, nothing) = (self.plan, self.nothing());
         if let Some(absent) = &mut self.absent {
-            absent.see(self.job.ids, |mode| Some(ids(plan.modes[mode].column)));
+            absent.see(self.filling.ids, |mode| Some(ids(plan.modes[mode].column)));
         }
         let (mut from, mut sd_from, mut count) = (0, 0, 0);
         for &(column, name) in &self.values {
@@ -268,7 +268,7 @@ impl Filling<'_, '_> {
         let (delimiter, between, nothing) = (self.delimiter, self.between.as_slice(), self.nothing());
         let (plan, table) = (self.plan, &mut self.table);
         let mut text = Vec::new();
-        absent.for_each(self.job, filled, |ids, said| {
+        absent.for_each(self.filling, filled, |ids, said| {
             text.clear();
             for (row, value) in said.values.iter().enumerate() {
                 for column in 0..plan.count {
@@ -294,21 +294,21 @@ impl Filling<'_, '_> {
     }
 }
 
-pub(super) fn fill(job: &Job<'_>, plan: &FilePlan, from: From, filled: &mut Filled) -> Result<()> {
+pub(super) fn fill(filling: &Filling<'_>, plan: &FilePlan, from: From, filled: &mut Filled) -> Result<()> {
     let From { stream, encoding, delimiter, header } = from;
     let between = match delimiter {
         Delimiter::Byte(byte) => vec![byte],
         Delimiter::DoubleColon => b"::".to_vec(),
         Delimiter::Blanks => b" ".to_vec(),
     };
-    let kinds = job.ids.iter().map(|_| DataType::Utf8);
-    let asker = Asker::new(job.model, job.ids, kinds, job.table(), job.sd)?;
+    let kinds = filling.ids.iter().map(|_| DataType::Utf8);
+    let asker = Asker::new(filling.model, filling.ids, kinds, filling.table(), filling.sd)?;
     let disk = RealDisk;
-    let mut rows = RawRows::new(stream, job.table().into(), delimiter);
+    let mut rows = RawRows::new(stream, filling.table().into(), delimiter);
     let wide = plan.wide.as_ref();
-    let sd_output = wide.and(job.sd_output());
+    let sd_output = wide.and(filling.sd_output());
     let mut filling = Filling {
-        job,
+        filling,
         plan,
         delimiter,
         between,
@@ -316,18 +316,18 @@ pub(super) fn fill(job: &Job<'_>, plan: &FilePlan, from: From, filled: &mut Fill
             Some(wide) => wide.columns.iter().map(|(column, name)| (*column, Some(name.as_str()))).collect(),
             None => vec![(plan.value, None)],
         },
-        table: Written::create(&disk, job.output.clone(), encoding.clone(), job.control)?,
-        sds: sd_output.map(|output| Written::create(&disk, output, encoding, job.control)).transpose()?,
+        table: Written::create(&disk, filling.output.clone(), encoding.clone(), filling.control)?,
+        sds: sd_output.map(|output| Written::create(&disk, output, encoding, filling.control)).transpose()?,
         questions: Questions {
-            columns: job.ids.iter().map(|_| StringBuilder::new()).collect(),
+            columns: filling.ids.iter().map(|_| StringBuilder::new()).collect(),
             lines: Vec::new(),
         },
-        absent: job.options.all_cells.then(|| Absent::new(job.ids, job.memory)).transpose()?,
+        absent: filling.options.all_cells.then(|| Absent::new(filling.ids, filling.memory)).transpose()?,
     };
     let (mut first, mut ended) = (header, true);
     let mut end = b"\n".to_vec();
-    let total = input_bytes(job.table(), job.control);
-    job.control.progress().stage("fill", Unit::Bytes, total);
+    let total = input_bytes(filling.table(), filling.control);
+    filling.control.progress().stage("fill", Unit::Bytes, total);
     let mut done = 0;
     while let Some(row) = rows.next_row()? {
         done += (row.bytes.len() + row.end.len()) as u64;
@@ -344,9 +344,9 @@ pub(super) fn fill(job: &Job<'_>, plan: &FilePlan, from: From, filled: &mut Fill
             filling.header(&row);
             continue;
         }
-        if odd && job.options.convert.skip_bad == 0 {
+        if odd && filling.options.convert.skip_bad == 0 {
             let what = format!("{} fields where {} were expected", row.fields.len(), plan.count);
-            return Err(Error::Row { file: job.table().into(), line: row.line, what });
+            return Err(Error::Row { file: filling.table().into(), line: row.line, what });
         }
         filled.rows += 1;
         if odd {
@@ -355,9 +355,9 @@ pub(super) fn fill(job: &Job<'_>, plan: &FilePlan, from: From, filled: &mut Fill
             filling.row(&row)
         }
         if filling.is_full() {
-            job.control.check()?;
+            filling.control.check()?;
             filling.flush(&asker, filled)?;
-            job.control.progress().advance(done.min(total), &format_args!("{} rows", filled.rows));
+            filling.control.progress().advance(done.min(total), &format_args!("{} rows", filled.rows));
         }
     }
     filling.flush(&asker, filled)?;
