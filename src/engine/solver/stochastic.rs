@@ -51,7 +51,7 @@ const STEADY: (f64, f64) = (0.15, 0.6);
 /// or after so many in a row that leave more,
 const MOST_SLOW_FIRST: usize = 6;
 /// or where so many epochs were taken back.
-const MOST_HALVINGS_FIRST: usize = 2;
+const MOST_HALVINGS_FIRST: usize = 4;
 /// The damping ends here then. With few entries, epochs may blow up on the plateau, and what they leave behind makes
 /// conjugate gradients crawl. This took the fewest passes over seeds 1 to 3 of `tenfill-bench instances`.
 const LEAST_DAMPING: f64 = 1e-7;
@@ -62,6 +62,12 @@ const RATE_FIRST: f64 = 0.25;
 /// oversampling of 5 and of 20000 x 7000 x 7000 at 10: with 0.004 to 0.005 at most one of ten blows up, with 0.003 steps are
 /// held back that were good, with 0.006 and above more of them blow up.
 const MOST_CHANGE: f64 = 0.005;
+/// From the second epoch on that is taken back, that share becomes smaller by this factor each time: what blew up twice from
+/// one place does so again, in most orders of the chunks. Passes of 20000 x 7000 x 7000, seeds 1 and 27, and 10000^3 at an
+/// oversampling of 5, seed 6: 48, 67, 53. When conjugate gradients took over at the second such epoch: 96, 181, 94. With 0.5:
+/// 42, 125, 60. With the share of the first epoch smaller, too, 10000^3 took up to 110 (seed 23) instead of 40, and with more
+/// damping instead of shorter steps all five hard seeds but one took more.
+const LESS_CHANGE: f64 = 0.7;
 /// What is known of a part only has the weight of so many chunks in all.
 const PARTS: f64 = 4.0;
 const PARTS_FIRST: f64 = 6.0;
@@ -151,6 +157,11 @@ impl StochasticAbout {
     /// epochs began.
     fn is_at_risk(&self) -> bool {
         self.first && self.damping <= LEAST_DAMPING
+    }
+
+    /// The largest change of the tensor by one step, squared, as a share of what the last epoch missed.
+    fn most_change(&self) -> f64 {
+        MOST_CHANGE * LESS_CHANGE.powi(self.halvings.saturating_sub(1) as i32)
     }
 
     /// Takes note of an epoch's cost: whether it is kept.
@@ -255,7 +266,8 @@ impl Solver {
         state.direction.axpby(-rate * about.share * whole, &scratch.partials, MOMENTUM);
         if about.first {
             let missed = about.bars[0].unwrap_or(state.last.cost) * state.point.cells();
-            let (most, change) = (MOST_CHANGE * missed, frame.inner(&state.direction, &state.direction));
+            let (most, change) =
+                (about.most_change() * missed, frame.inner(&state.direction, &state.direction));
             if change > most {
                 state.direction.scale((most / change).sqrt());
             }
