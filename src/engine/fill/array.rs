@@ -6,7 +6,7 @@ use crate::MAX_ORDER;
 use crate::control::Unit;
 use crate::error::{Error, Result};
 use crate::ingest::npy::NpyCells;
-use crate::model::{Place, Places, Spreads};
+use crate::model::{Contracted, Place, Places, Spreads};
 use crate::shard::ModeKind;
 use crate::storage::{AtomicFile, RealDisk};
 use rayon::prelude::*;
@@ -42,6 +42,7 @@ pub(super) fn fill(filling: &Filling<'_>, mut input: NpyCells, filled: &mut Fill
     }
     let total = u64::try_from(header.cells()).unwrap_or(u64::MAX);
     filling.control.progress().stage("fill", Unit::Rows, total);
+    let fastest = header.fastest();
     let mut bytes = Vec::new();
     while let Some(first) = input.next_cells(&mut bytes)? {
         filling.control.check()?;
@@ -50,14 +51,14 @@ pub(super) fn fill(filling: &Filling<'_>, mut input: NpyCells, filled: &mut Fill
             .par_chunks_exact_mut(width)
             .with_min_len(1024)
             .enumerate()
-            .map(|(number, cell)| {
+            .map_init(Contracted::default, |contracted, (number, cell)| {
                 if !header.get(cell).is_nan() {
                     return Cell { was_missing: false, known: true, sd: f64::NAN };
                 }
                 let mut indices = [0; MAX_ORDER];
                 header.indices(first + number as u64, &mut indices[..order]);
                 let asked = indices.map(Place::Index);
-                let answer = places.value(&asked[..order]);
+                let answer = places.value_along(&asked[..order], fastest, contracted);
                 header.put(answer.value, cell);
                 let spread = spreads.as_ref().map(|of| of.predictive(&places, &asked[..order]).sd());
                 Cell { was_missing: true, known: answer.known, sd: spread.unwrap_or(f64::NAN) }

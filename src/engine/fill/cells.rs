@@ -6,7 +6,7 @@ use crate::MAX_ORDER;
 use crate::budget::{Budget, Reservation};
 use crate::control::Unit;
 use crate::error::{Error, Result};
-use crate::model::{Found, ModeIds, Place, Places, Spreads};
+use crate::model::{Contracted, Found, ModeIds, Place, Places, Spreads};
 use crate::units::count;
 use rayon::prelude::*;
 use std::borrow::Cow;
@@ -98,10 +98,11 @@ impl Absent {
             let answers: Vec<_> = at
                 .par_iter()
                 .with_min_len(512)
-                .map(|at| {
+                .map_init(Contracted::default, |contracted, at| {
                     let asked = at.map(Place::Index);
                     let asked = &asked[..self.dims.len()];
-                    (places.value(asked), spreads.as_ref().map(|of| of.predictive(&places, asked).sd()))
+                    let answer = places.value_along(asked, asked.len() - 1, contracted);
+                    (answer, spreads.as_ref().map(|of| of.predictive(&places, asked).sd()))
                 })
                 .collect();
             let said = Said {

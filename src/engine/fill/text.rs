@@ -142,7 +142,7 @@ fn field<'r>(row: &RawRow<'r>, column: usize) -> &'r [u8] {
 }
 
 /// A table on its way.
-struct Filling<'j, 'd> {
+struct Rewriting<'j, 'd> {
     filling: &'j Filling<'j>,
     plan: &'j FilePlan,
     delimiter: Delimiter,
@@ -156,7 +156,7 @@ struct Filling<'j, 'd> {
     absent: Option<Absent>,
 }
 
-impl Filling<'_, '_> {
+impl Rewriting<'_, '_> {
     /// A field that says nothing: blanks cannot stand for one.
     fn nothing(&self) -> &'static [u8] {
         if self.delimiter == Delimiter::Blanks { b"NA" } else { b"" }
@@ -307,7 +307,7 @@ pub(super) fn fill(filling: &Filling<'_>, plan: &FilePlan, from: From, filled: &
     let mut rows = RawRows::new(stream, filling.table().into(), delimiter);
     let wide = plan.wide.as_ref();
     let sd_output = wide.and(filling.sd_output());
-    let mut filling = Filling {
+    let mut rewriting = Rewriting {
         filling,
         plan,
         delimiter,
@@ -336,12 +336,12 @@ pub(super) fn fill(filling: &Filling<'_>, plan: &FilePlan, from: From, filled: &
             end = row.end.to_vec();
         }
         if row.is_blank() {
-            filling.copy(&row);
+            rewriting.copy(&row);
             continue;
         }
         let odd = row.fields.len() != plan.count;
         if std::mem::take(&mut first) {
-            filling.header(&row);
+            rewriting.header(&row);
             continue;
         }
         if odd && filling.options.convert.skip_bad == 0 {
@@ -350,25 +350,25 @@ pub(super) fn fill(filling: &Filling<'_>, plan: &FilePlan, from: From, filled: &
         }
         filled.rows += 1;
         if odd {
-            filling.odd(&row)
+            rewriting.odd(&row)
         } else {
-            filling.row(&row)
+            rewriting.row(&row)
         }
-        if filling.is_full() {
+        if rewriting.is_full() {
             filling.control.check()?;
-            filling.flush(&asker, filled)?;
+            rewriting.flush(&asker, filled)?;
             filling.control.progress().advance(done.min(total), &format_args!("{} rows", filled.rows));
         }
     }
-    filling.flush(&asker, filled)?;
-    if let Some(absent) = filling.absent.take() {
+    rewriting.flush(&asker, filled)?;
+    if let Some(absent) = rewriting.absent.take() {
         if !ended {
-            filling.table.write(&end)?;
+            rewriting.table.write(&end)?;
         }
-        filling.add_cells(&absent, &end, filled)?;
+        rewriting.add_cells(&absent, &end, filled)?;
     }
-    filling.sds.map_or(Ok(()), Written::finish)?;
-    filling.table.finish()
+    rewriting.sds.map_or(Ok(()), Written::finish)?;
+    rewriting.table.finish()
 }
 
 /// An id as a field, in quotes where it needs them.

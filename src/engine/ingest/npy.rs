@@ -120,6 +120,11 @@ impl NpyHeader {
         self.kind == Kind::Float
     }
 
+    /// The axis in which neighbours differ.
+    pub fn fastest(&self) -> usize {
+        if self.fortran { 0 } else { self.shape.len() - 1 }
+    }
+
     /// The number of cells.
     pub fn cells(&self) -> u128 {
         self.shape.iter().map(|&dim| u128::from(dim)).product()

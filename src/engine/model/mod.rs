@@ -20,7 +20,7 @@ pub use ends::{Clip, Ends};
 pub use extend::sort_ids;
 pub use lookup::ModeLookup;
 pub use onto::Matched;
-pub use place::{Place, Places};
+pub use place::{Contracted, Place, Places};
 pub use predict::Prediction;
 pub(crate) use predict::value_of;
 pub use predictive::{Predictive, Tails};

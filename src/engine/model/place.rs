@@ -35,6 +35,14 @@ pub struct Places<'m> {
     by_id: Option<Vec<f64>>,
 }
 
+/// The core with the rows of all modes but one multiplied in, as long as these rows stay the same: see
+/// [`Places::value_along`].
+#[derive(Default)]
+pub struct Contracted {
+    others: Vec<Place>,
+    weights: Vec<f64>,
+}
+
 fn time_value(time: &TimeBias, id: u32, now: u32) -> f64 {
     time.bucket_of(id, now).map_or(0.0, |bucket| time.values[bucket])
 }
@@ -155,6 +163,12 @@ impl<'m> Places<'m> {
     ///
     /// With an index or nothing in every mode this is what [`Model::predict`] clips.
     pub fn raw(&self, places: &[Place]) -> (f64, bool) {
+        self.raw_with(places, |_, rows| self.model.point.core.value_at(rows))
+    }
+
+    /// The same, with `tensor(settled, rows)` for the value of the tensor where all ids are known.
+    fn raw_with(&self, places: &[Place], tensor: impl FnOnce(&[Place], &[&[f64]]) -> f64) -> (f64, bool) {
+        let order = places.len();
         let mut rows: [&[f64]; MAX_ORDER] = [&[]; MAX_ORDER];
         let mut settled = [Place::Unknown; MAX_ORDER];
         let mut known = true;
@@ -166,15 +180,32 @@ impl<'m> Places<'m> {
             }
         }
         let biases = self.model.biases.as_ref().map(|biases| {
-            let sum = (0..places.len()).fold(biases.mean, |sum, mode| sum + self.bias(mode, settled[mode]));
+            let sum = (0..order).fold(biases.mean, |sum, mode| sum + self.bias(mode, settled[mode]));
             let pairs: f64 = biases.pairs.iter().map(|pair| self.pair_bias(pair, &settled)).sum();
             match &biases.time {
                 Some(time) => sum + pairs + self.time_bias(settled[time.of], settled[time.clock]),
                 None => sum + pairs,
             }
         });
-        let tensor = known.then(|| self.model.point.core.value_at(&rows[..places.len()]));
+        let tensor = known.then(|| tensor(&settled[..order], &rows[..order]));
         (value_of(biases, tensor, self.model.about.mean).unwrap_or(0.0), known)
+    }
+
+    /// The value, as [`value`](Self::value) has it but for rounding, for questions of which many in a row differ in
+    /// `along` only: the core is contracted with the rows of the other modes once, and r numbers are left for each.
+    pub fn value_along(&self, places: &[Place], along: usize, kept: &mut Contracted) -> Prediction {
+        let (value, known) = self.raw_with(places, |settled, rows| {
+            let same = kept.others.len() == settled.len()
+                && (0..settled.len()).all(|mode| mode == along || kept.others[mode] == settled[mode]);
+            if !same {
+                let row = |mode: usize| (mode != along).then_some(rows[mode]);
+                let given: Vec<Option<&[f64]>> = (0..rows.len()).map(row).collect();
+                kept.weights = self.model.point.core.contract(&given, &[along]);
+                kept.others = settled.to_vec();
+            }
+            kept.weights.iter().zip(rows[along]).map(|(weight, x)| weight * x).sum()
+        });
+        Prediction { value: self.model.about.told(value), known }
     }
 
     /// The value.

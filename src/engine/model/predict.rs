@@ -62,7 +62,7 @@ impl super::ModelAbout {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Biases, Ends, Fit, Model, ModelAbout, TimeBias};
+    use super::super::{Biases, Contracted, Ends, Fit, Model, ModelAbout, Place, Places, TimeBias};
     use crate::control::Control;
     use crate::convert::{ConvertOptions, convert};
     use crate::manifold::{Distribution, Point, random_point};
@@ -136,6 +136,26 @@ mod tests {
         // Two weeks since the first entry: bucket 3.
         let expected = 2.0 + 0.5 + 0.125 + 3.0 / 64.0 + model.point.value_at(&[0, 1, 5]);
         assert!(found.known && (found.value - expected.clamp(0.0, 4.0)).abs() < 1e-15);
+    }
+
+    #[test]
+    fn along_a_mode_values_are_those_of_single_questions() {
+        let folder = tempfile::tempdir().unwrap();
+        for held in [&[][..], &[false, true, false]] {
+            let model = write_and_read(folder.path(), Some(&biases()), held);
+            let places = Places::new(&model, &[false; 3]);
+            let dims = model.about.modes.iter().map(|mode| mode.dim).collect::<Vec<u32>>();
+            for along in 0..3 {
+                // What is kept from one question to the next must never answer a question about other rows.
+                let mut kept = Contracted::default();
+                for cell in 0..dims.iter().product::<u32>() {
+                    let (i, rest) = (cell % dims[0], cell / dims[0]);
+                    let asked = [i, rest % dims[1], rest / dims[1]].map(Place::Index);
+                    let (one, other) = (places.value(&asked), places.value_along(&asked, along, &mut kept));
+                    assert!((one.value - other.value).abs() < 1e-14 && one.known == other.known);
+                }
+            }
+        }
     }
 
     #[test]
