@@ -140,8 +140,8 @@ mod tests {
 
     #[test]
     fn along_a_mode_values_are_those_of_single_questions() {
-        let folder = tempfile::tempdir().unwrap();
         for held in [&[][..], &[false, true, false]] {
+            let folder = tempfile::tempdir().unwrap();
             let model = write_and_read(folder.path(), Some(&biases()), held);
             let places = Places::new(&model, &[false; 3]);
             let dims = model.about.modes.iter().map(|mode| mode.dim).collect::<Vec<u32>>();
