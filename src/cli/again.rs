@@ -7,14 +7,29 @@ use std::collections::HashMap;
 use std::ffi::OsString;
 use std::path::Path;
 
+/// The options that say how a file is read, and whether a value follows.
+fn about_files() -> HashMap<String, bool> {
+    let flags = ConvertArguments::augment_args(clap::Command::new(""));
+    let flag = |flag: &clap::Arg| Some((flag.get_long()?.to_string(), flag.get_action().takes_values()));
+    flags.get_arguments().filter_map(flag).collect()
+}
+
+/// The first of these among the words of a command, as it was written: a dataset was read long ago, and such an option would do
+/// nothing. Room for temporary files is no matter of the file.
+pub(super) fn said_of_a_file(words: &[OsString]) -> Option<String> {
+    let about_files = about_files();
+    let flag = |word: &OsString| {
+        let word = word.to_str()?;
+        let name = word.strip_prefix("--")?.split('=').next()?;
+        (name != "temp-dir" && about_files.contains_key(name)).then(|| format!("--{name}"))
+    };
+    words.iter().take_while(|word| *word != "--").find_map(flag)
+}
+
 /// The command that was called (`words`, without the program's name) with the dataset `kept` in the place of its file:
 /// without what was said of the file, and with other values of the flags that are `changed`.
 pub(super) fn command(words: &[OsString], input: &Path, kept: &Path, changed: &[(&str, String)]) -> String {
-    let about_file = ConvertArguments::augment_args(clap::Command::new(""));
-    let about_file: HashMap<&str, bool> = about_file
-        .get_arguments()
-        .filter_map(|flag| Some((flag.get_long()?, flag.get_action().takes_values())))
-        .collect();
+    let about_file = about_files();
     let mut line = vec!["tenfill".to_string()];
     let mut words = words.iter();
     while let Some(word) = words.next() {

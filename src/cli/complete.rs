@@ -161,7 +161,15 @@ pub(super) fn run(mut arguments: Arguments, context: &Context) -> Result<ExitCod
         arguments.recipe.check_removed()?;
         arguments.tolerance.check()?;
         check_tolerance("--gradient-tolerance", Some(arguments.gradient_tolerance))?;
-        Ok(Dataset::is_in(&arguments.input).to_string())
+        let is_dataset = Dataset::is_in(&arguments.input);
+        if let Some(flag) = super::again::said_of_a_file(&context.words).filter(|_| is_dataset) {
+            let what = format!(
+                "this is a dataset already, and {flag} says how a file is converted: leave it out, or convert the file \
+                 anew with it"
+            );
+            return Err(Error::input(&arguments.input, what));
+        }
+        Ok(is_dataset.to_string())
     })?;
     let is_dataset = is_dataset == true.to_string();
     // What is wrong with the request is said before anything is written.

@@ -389,3 +389,36 @@ fn the_report_has_the_time_of_all_starts() {
     // The page fits a phone: nothing but a plot or a table may be wider than it, and those scroll.
     assert!(page.contains("max-width: 720px") && page.contains("overflow-x: auto"));
 }
+
+#[test]
+fn an_option_of_conversions_is_refused_beside_a_dataset() {
+    let folder = folder();
+    let folder = folder.path();
+    write(folder.join("books.csv"), books(1.0)).unwrap();
+    json(folder, "convert books.csv -o books --modes reader,book --value score");
+    for flag in ["--split none", "--modes=reader,book", "--no-header"] {
+        let said = failure(folder, &format!("complete books -o run --max-iterations 1 {flag}"));
+        let name = flag.split([' ', '=']).next().unwrap();
+        assert!(said.contains(&format!("books: this is a dataset already, and {name} says how")), "{said}");
+        assert!(!folder.join("run").exists());
+    }
+    json(folder, "complete books -o run --max-iterations 1 --temp-dir . --seed 2");
+}
+
+#[test]
+fn a_first_line_among_nothing_but_text_is_said_to_be_data() {
+    let folder = folder();
+    let folder = folder.path();
+    let rows = (0..60).map(|n| format!("e{},r{},e{}\n", n % 9, n % 4, n % 7));
+    write(folder.join("triples.csv"), format!("head,relation,tail\n{}", rows.collect::<String>())).unwrap();
+    let said = |flags: &[&str]| {
+        let mut command = tenfill(folder);
+        command.args(["convert", "triples.csv", "-o", "data", "--force", "--absent", "1.0"]).args(flags);
+        stderr(&command.output().unwrap())
+    };
+    let taken = said(&[]);
+    assert!(taken.contains("the first line is taken for data (with --header, for names)"), "{taken}");
+    let named = said(&["--header"]);
+    assert!(named.contains("taking head, relation, tail as the modes"), "{named}");
+    assert!(!named.contains("first line"), "{named}");
+}

@@ -441,7 +441,12 @@ impl Columns {
             let modes = modes.iter().map(show).collect::<Vec<_>>().join(", ");
             let weight =
                 weight.map_or(String::new(), |weight| format!(", {} as the weight", self.name(weight)));
-            format!("taking {modes} as the modes and {value_name} as the value{weight}")
+            // Where no column has numbers, names do not look different from data.
+            let header = match ones && self.names.is_none() {
+                true => "; the first line is taken for data (with `header`, for names)",
+                false => "",
+            };
+            format!("taking {modes} as the modes and {value_name} as the value{weight}{header}")
         });
         let (value_name, names) = (if ones { ONES_NAME.into() } else { value_name }, self.names.clone());
         let weight = weight.map(|column| (column, self.name(column)));
