@@ -166,3 +166,17 @@ fn a_large_mean_does_not_hide_the_spread() {
     let r2 = json(at, "evaluate run --on train")["r2"].as_f64().unwrap();
     assert!(r2 > 0.9, "{r2}");
 }
+
+#[test]
+fn components_stay_where_no_validation_entry_tells_of_them() {
+    let folder = folder();
+    let at = folder.path();
+    fs::write(at.join("in.csv"), loads(40)).unwrap();
+    // Times as they are, not in bins: those of validation do not occur in train.
+    json(at, "convert in.csv -o data --modes machine,job,at --value load --split time --time-column at");
+    let done = tenfill(at).args(["complete", "data", "-o", "run"]).output().unwrap();
+    let said = stderr(&done);
+    assert!(done.status.success(), "{said}");
+    assert!(!sane(&said).contains("better without the others"), "{said}");
+    sane(&String::from_utf8(done.stdout).unwrap());
+}

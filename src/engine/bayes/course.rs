@@ -188,9 +188,9 @@ impl Course {
                 && let Some((left, gain)) = fit.trim(validation, WORTH_DROPPING)?
             {
                 self.left.retain(|change| *change != Change::More);
-                let percent = 100.0 * gain;
+                let (percent, plural) = (100.0 * gain, if left == 1 { "" } else { "s" });
                 self.why = Some(format!(
-                    "{left} components: validation is {percent:.1} % better without the others"
+                    "{left} component{plural}: validation is {percent:.1} % better without the others"
                 ));
                 return Ok(0);
             }

@@ -24,9 +24,10 @@ impl Fit {
         let Some(least) = (1..=count).min_by(|&m, &n| squares[m].total_cmp(&squares[n])) else {
             return Ok(None);
         };
-        // As few as nearly as good.
+        // As few as nearly as good. Where no validation entry has all its rows in train, as behind a split by time, nothing
+        // is told (0 / 0).
         let gain = 1.0 - squares[least] / squares[count];
-        if gain <= worth {
+        if gain.is_nan() || gain <= worth {
             return Ok(None);
         }
         self.shrink(least)?;
