@@ -277,3 +277,11 @@ def test_a_frame_that_another_thread_changes_is_read_as_it_is_found():
 def test_columns_of_types_that_mean_nothing(made):
     with pytest.raises(tf.InputError, match="column 'a' has the type"):
         write({"a": made, "b": [1], "v": [1.0]})
+
+
+@pytest.mark.parametrize("said", [{"split": "none"}, {"modes": ["user", "item"]}, {"value": "stars"}])
+def test_options_of_conversions_are_refused_beside_a_dataset(data, said):
+    name = next(iter(said))
+    with pytest.raises(tf.Error, match=f"this is a dataset already, and .*{name}.* says how a file is converted"):
+        tf.complete(data, out="run", max_iterations=1, **said)
+    assert not os.path.exists("run")

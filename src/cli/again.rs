@@ -14,14 +14,14 @@ fn about_files() -> HashMap<String, bool> {
     flags.get_arguments().filter_map(flag).collect()
 }
 
-/// The first of these among the words of a command, as it was written: a dataset was read long ago, and such an option would do
+/// The first of these among the words of a command, by its field's name: a dataset was read long ago, and such an option would do
 /// nothing. Room for temporary files is no matter of the file.
 pub(super) fn said_of_a_file(words: &[OsString]) -> Option<String> {
     let about_files = about_files();
     let flag = |word: &OsString| {
         let word = word.to_str()?;
         let name = word.strip_prefix("--")?.split('=').next()?;
-        (name != "temp-dir" && about_files.contains_key(name)).then(|| format!("--{name}"))
+        (name != "temp-dir" && about_files.contains_key(name)).then(|| name.replace('-', "_"))
     };
     words.iter().take_while(|word| *word != "--").find_map(flag)
 }

@@ -52,7 +52,7 @@ pub enum Failure {
 ///
 /// Whatever the command says; a run that was interrupted is an answer.
 pub fn call(arguments: Vec<OsString>, outside: Outside) -> Result<Value, Failure> {
-    let named = std::iter::once("tenfill".into()).chain(arguments);
+    let named = std::iter::once("tenfill".into()).chain(arguments.iter().cloned());
     let parsed = Arguments::try_parse_from(named).map_err(|usage| Failure::Usage(usage_sentence(&usage)))?;
     let context = Context {
         control: outside.control,
@@ -64,7 +64,7 @@ pub fn call(arguments: Vec<OsString>, outside: Outside) -> Result<Value, Failure
         observe: outside.observe,
         batches: Mutex::new(outside.batches),
         modes: outside.modes,
-        words: Vec::new(),
+        words: arguments,
         answer: Some(Mutex::new(Value::Null)),
     };
     run(parsed.command, &context).map_err(Failure::Failed)?;

@@ -1,5 +1,6 @@
 //! `tenfill complete`.
 
+use super::again::said_of_a_file;
 use super::convert::ConvertArguments;
 use super::method::{MethodArguments, ToleranceArguments, check_tolerance};
 use super::outcome::report;
@@ -162,10 +163,11 @@ pub(super) fn run(mut arguments: Arguments, context: &Context) -> Result<ExitCod
         arguments.tolerance.check()?;
         check_tolerance("--gradient-tolerance", Some(arguments.gradient_tolerance))?;
         let is_dataset = Dataset::is_in(&arguments.input);
-        if let Some(flag) = super::again::said_of_a_file(&context.words).filter(|_| is_dataset) {
+        let said = || context.modes.as_ref().map(|_| "modes".into()).or_else(|| said_of_a_file(&context.words));
+        if is_dataset && let Some(option) = said() {
             let what = format!(
-                "this is a dataset already, and {flag} says how a file is converted: leave it out, or convert the file \
-                 anew with it"
+                "this is a dataset already, and `{option}` says how a file is converted: leave it out, or convert the \
+                 file anew with it"
             );
             return Err(Error::input(&arguments.input, what));
         }
@@ -209,7 +211,10 @@ fn keep(arguments: &Arguments, short: Error, kept: PathBuf, context: &Context) -
         let rank = largest_rank(rank, dataset.manifest()).into_iter().map(|rank| rank.to_string());
         changed.push(("rank", rank.collect::<Vec<_>>().join(",")));
     }
-    let again = (!context.words.is_empty())
+    // A program that calls has no use for a line of a shell.
+    let again = context
+        .answer
+        .is_none()
         .then(|| super::again::command(&context.words, &arguments.input, &kept, &changed));
     Error::Kept { short: Box::new(short), kept, again }
 }
