@@ -208,8 +208,7 @@ fn keep(arguments: &Arguments, short: Error, kept: PathBuf, context: &Context) -
     if let Error::Budget { needed, .. } = short {
         changed.push(("memory", format!("{}M", needed.div_ceil(1 << 20))));
     } else if let (Some(rank), Ok(dataset)) = (arguments.rank.given(), Dataset::open(&kept)) {
-        let rank = largest_rank(rank, dataset.manifest()).into_iter().map(|rank| rank.to_string());
-        changed.push(("rank", rank.collect::<Vec<_>>().join(",")));
+        changed.push(("rank", units::ranks(&largest_rank(rank, dataset.manifest()))));
     }
     // A program that calls has no use for a line of a shell.
     let again = context

@@ -44,17 +44,18 @@ pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<ExitCode> 
     let mut about_run = None;
     let (path, dataset) = if RunLayout::is_in(&arguments.path) {
         let config = Config::read(&arguments.path)?;
-        let model = Model::read(&arguments.path)?.about;
+        let model = Model::about(&arguments.path)?;
         context.print(format_args!(
-            "{}: rank {:?}, model of iteration {}, train MSE {:.6e}{}",
+            "{}: rank {}, model of iteration {}, train MSE {:.6e}{}",
             arguments.path.display(),
-            config.rank,
+            // That of the run is the most that could be reached.
+            units::ranks(&model.rank),
             model.iteration,
             model.train_mse,
             model.validation_mse.map_or(String::new(), |mse| format!(", validation MSE {mse:.6e}")),
         ));
         about_run = Some(json!({
-            "rank": config.rank,
+            "rank": model.rank,
             "iteration": model.iteration,
             "train_mse": model.train_mse,
             "validation_mse": model.validation_mse,
@@ -157,8 +158,9 @@ pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<ExitCode> 
         let (most, least) = (needs.most(), fewest.total(fewest.fewest()));
         let of = if ranks > 1 { format!(" in each of {ranks} processes") } else { String::new() };
         context.print(format_args!(
-            "  memory   {} for rank {rank:?}{of}, {} at the least",
+            "  memory   {} for rank {}{of}, {} at the least",
             units::size(most),
+            units::ranks(&rank),
             units::size(least)
         ));
         if let Some((_, told)) = passes {

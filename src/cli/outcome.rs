@@ -44,12 +44,11 @@ pub(super) fn report(outcome: &Outcome, run: &Path, usage: &Usage, context: &Con
     };
     let split =
         |of: Split| outcome.errors.iter().find(|errors| errors.split == of).map_or(String::new(), line);
-    let ranks: Vec<String> = outcome.rank.iter().map(usize::to_string).collect();
     let model = match (outcome.biases, outcome.penalty) {
         (false, 0.0) => String::new(),
         (biases, penalty) => format!(
             "\n  rank {}, {}, penalty {}",
-            ranks.join(","),
+            units::ranks(&outcome.rank),
             if biases { "biases" } else { "no biases" },
             digits(penalty)
         ),

@@ -24,6 +24,15 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
     }
 }
 
+/// Ranks as people write them.
+///
+/// ```
+/// assert_eq!(tenfill_engine::units::ranks(&[10, 10, 4]), "10,10,4");
+/// ```
+pub fn ranks(ranks: &[usize]) -> String {
+    ranks.iter().map(usize::to_string).collect::<Vec<_>>().join(",")
+}
+
 /// Parses a length of time in seconds: a number with `s`, `m`, `h`, `d` or `w`.
 ///
 /// ```

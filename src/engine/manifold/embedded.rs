@@ -16,10 +16,8 @@ use super::core_tensor::Core;
 use super::frame::Frame;
 use super::geometry::{Geometry, Preconditioned};
 use super::point::{Point, Tangent};
-use super::random::orthonormalize;
 use super::retraction::StepTooLong;
-use crate::rows::Rows;
-use crate::rows::{Square, left_singular};
+use crate::rows::{Rows, Square, left_singular, orthonormalize};
 
 /// The geometry of geomCG. Singular G_d G_d^T are guarded as in [`Preconditioned`].
 #[derive(Debug, Clone, Copy, Default)]

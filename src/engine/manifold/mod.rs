@@ -43,6 +43,7 @@ mod sparse_core;
 #[cfg(test)]
 mod tests;
 
+pub use crate::rows::{Dependent, orthonormalize};
 pub use core_tensor::Core;
 pub use coupled::DIRECT_UNKNOWNS;
 pub use damped::Damped;
@@ -50,7 +51,5 @@ pub use embedded::Embedded;
 pub use frame::Frame;
 pub use geometry::{Euclidean, GUARD, Geometry, Preconditioned};
 pub use point::{Point, Tangent};
-pub use random::{
-    Dependent, Distribution, orthonormalize, random_ambient, random_point, random_point_on, random_rotations,
-};
+pub use random::{Distribution, random_ambient, random_point, random_point_on, random_rotations};
 pub use retraction::{StepTooLong, retract, retract_absorbing};

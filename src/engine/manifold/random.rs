@@ -1,12 +1,11 @@
-//! Random points, and orthonormal factors from any factors.
+//! Random points.
 
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 
 use super::core_tensor::Core;
 use super::point::{Point, Tangent};
-use crate::rows::Rows;
-use crate::rows::Square;
+use crate::rows::{Rows, Square, orthonormalize};
 use crate::team::Team;
 
 /// How the numbers of a random point are drawn.
@@ -94,46 +93,6 @@ pub fn random_rotations(ranks: &[usize], rng: &mut Pcg64) -> Vec<Square> {
     ranks.iter().map(one).collect()
 }
 
-/// The columns are (numerically) dependent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the factor's columns are linearly dependent")]
-pub struct Dependent;
-
-/// Replaces A by Q of A = Q R, Q with orthonormal columns, R upper triangular with a positive
-/// diagonal; returns R.
-///
-/// By Cholesky of A^T A, again until Q^T Q is the identity to rounding: each round is two passes
-/// over the rows and no copy of them. Where A^T A is too ill-conditioned for Cholesky, the first
-/// round shifts its diagonal, which tames the condition number for the next.
-///
-/// # Errors
-///
-/// [`Dependent`], where no number of rounds helps.
-pub fn orthonormalize(factor: &mut Rows) -> Result<Square, Dependent> {
-    let r = factor.rank();
-    let mut upper = Square::identity(r);
-    for _ in 0..6 {
-        let mut gram = factor.gram(factor);
-        if gram.distance_from_identity() <= 8.0 * f64::EPSILON {
-            return Ok(upper);
-        }
-        let round = match gram.cholesky() {
-            Some(round) => round,
-            None => {
-                let trace: f64 = (0..r).map(|i| gram[(i, i)]).sum();
-                let shift = 11.0 * f64::EPSILON * ((factor.rows() + r + 1) * r) as f64 * trace;
-                (0..r).for_each(|i| gram[(i, i)] += shift);
-                gram.cholesky().ok_or(Dependent)?
-            }
-        };
-        factor.multiply(&round.upper_inverse());
-        upper = round.times(&upper);
-    }
-    // Rounding may leave it a few units above the bound; far above it, columns are dependent.
-    let error = factor.gram(factor).distance_from_identity();
-    if error <= 1e-13 * r as f64 { Ok(upper) } else { Err(Dependent) }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -163,25 +122,5 @@ mod tests {
         let moment = |p: i32| x.iter().map(|x| x.powi(p)).sum::<f64>() / x.len() as f64;
         assert!(moment(1).abs() < 0.01 && (moment(2) - 1.0).abs() < 0.02);
         assert!((moment(4) - 3.0).abs() < 0.15);
-    }
-
-    #[test]
-    fn orthonormalize_survives_nearly_dependent_columns() {
-        // Column 1 is column 0 plus 1e-9 of something else: the Gram matrix is singular to
-        // rounding, the factor is not.
-        let data = (0..50).flat_map(|i| {
-            let x = (i as f64 * 0.7).sin();
-            [x, x + 1e-9 * (i as f64 * 1.1).cos()]
-        });
-        let a = Rows::from_vec(50, 2, data.collect());
-        let mut q = a.clone();
-        let r = orthonormalize(&mut q).unwrap();
-        assert!(q.gram(&q).distance_from_identity() < 1e-14);
-        q.multiply(&r);
-        for (x, y) in q.as_slice().iter().zip(a.as_slice()) {
-            assert!((x - y).abs() < 1e-14);
-        }
-        let mut zero = Rows::zeros(5, 2);
-        assert_eq!(orthonormalize(&mut zero), Err(Dependent));
     }
 }

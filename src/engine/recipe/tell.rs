@@ -1,7 +1,7 @@
 //! What was tried, in a sentence.
 
 use super::plan::{Move, Tried};
-use crate::units::digits;
+use crate::units::{self, digits};
 use std::fmt;
 
 impl Tried {
@@ -23,13 +23,12 @@ impl Tried {
 
 impl fmt::Display for Tried {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ranks: Vec<String> = self.stage.ranks.iter().map(usize::to_string).collect();
         let (steps, verdict) = match (&self.change, self.kept) {
             (Move::Plain, _) => ("iterations", "to compare with"),
             (_, true) => ("sweeps", "kept"),
             (_, false) => ("sweeps", "taken back"),
         };
-        let (what, ranks, mse) = (self.what(), ranks.join(","), digits(self.validation_mse));
+        let (what, ranks, mse) = (self.what(), units::ranks(&self.stage.ranks), digits(self.validation_mse));
         write!(f, "tried {what}: rank {ranks}, {} {steps}, validation MSE {mse}: {verdict}", self.iterations)
     }
 }

@@ -197,7 +197,7 @@ fn summary(facts: &[Facts]) -> Section {
         let test = facts.activity.as_ref().and_then(|activity| activity.total.rmse());
         vec![
             facts.name.clone(),
-            about.rank.iter().map(usize::to_string).collect::<Vec<_>>().join(","),
+            units::ranks(&about.rank),
             about.iteration.to_string(),
             number(about.train_mse.sqrt()),
             about.validation_mse.map_or("–".into(), |mse| number(mse.sqrt())),

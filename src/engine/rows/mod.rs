@@ -5,9 +5,11 @@
 //! processes, each of which may own some of the chunks.
 
 mod divided;
+mod orthonormal;
 mod posterior;
 mod small_matrix;
 
+pub use orthonormal::{Dependent, orthonormalize};
 pub(crate) use posterior::{RowPrior, RowScratch, row_posterior, triangle_len};
 pub use small_matrix::Square;
 pub(crate) use small_matrix::left_singular;

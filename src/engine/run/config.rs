@@ -9,6 +9,7 @@ use crate::solver::{Algorithm, Beta, Options, StepRule};
 use crate::storage::{Disk, RunLayout, check_folders, no_run, read_regular, write_atomic};
 use crate::stream::LANES;
 use crate::team::Team;
+use crate::units;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -346,7 +347,9 @@ impl Config {
         let asked = check_rank(&self.rank, dataset.manifest());
         let fits = match &asked {
             Ok(rank) if *rank == self.rank => return Ok(dataset),
-            Ok(_) => format!("rank {:?} for {} modes", self.rank, dataset.manifest().modes.len()),
+            Ok(_) => {
+                format!("rank {} for {} modes", units::ranks(&self.rank), dataset.manifest().modes.len())
+            }
             Err(error) => error.to_string(),
         };
         let what = format!("the configuration was changed and cannot be used ({fits}): bring it back");

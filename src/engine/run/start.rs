@@ -18,6 +18,7 @@ use crate::solver::{Algorithm, CHUNKS, Options, Solver};
 use crate::storage::RunLayout;
 use crate::stream::{Access, Share};
 use crate::team::{Combine, Team};
+use crate::units;
 use std::ops::RangeInclusive;
 
 /// The solver that a configuration asks for.
@@ -190,7 +191,7 @@ pub fn sweep_passes(manifest: &Manifest, rank: usize, room: Room) -> Option<(u64
     let name = &manifest.modes[manifest.mode_order[level]].name;
     let told = format!(
         "a sweep takes {passes} passes: the sums of the rows of {name} take {} per thread and are taken in {passes} parts",
-        crate::units::size(bytes)
+        units::size(bytes)
     );
     (passes > 1).then_some((passes, told))
 }
@@ -204,23 +205,27 @@ pub fn check_start(config: &Config, manifest: &Manifest) -> Result<()> {
     let (ranks, plain) = (&about.rank, config.recipe.is_plain());
     let above = ranks.iter().zip(&config.rank).any(|(rank, bound)| rank > bound);
     if plain && ranks != &config.rank {
-        let what = format!("its model has rank {ranks:?}, this run {:?}", config.rank);
+        let what = other_rank(ranks, "", &config.rank);
         return Err(Error::input(run, what));
     }
     if !plain && !config.rank_auto && above {
-        let what = format!("its model has rank {ranks:?}, this run at most {:?}", config.rank);
+        let what = other_rank(ranks, "at most ", &config.rank);
         return Err(Error::input(run, what));
     }
     Ok(())
 }
 
+/// What keeps a run from beginning with the model of another one.
+fn other_rank(ranks: &[usize], most: &str, wanted: &[usize]) -> String {
+    format!("its model has rank {}, this run {most}{}", units::ranks(ranks), units::ranks(wanted))
+}
+
 /// Tells which rank a budget is too small for.
 fn with_rank(error: Error, config: &Config) -> Error {
     let Error::Budget { budget, needed, what } = error else { return error };
-    let ranks: Vec<String> = config.rank.iter().map(usize::to_string).collect();
     let rank = match config.sweeps_alone() {
         true => format!("by sweeps, of rank {} at the most,", config.sweep_rank()),
-        false => format!("of rank {}", ranks.join(",")),
+        false => format!("of rank {}", units::ranks(&config.rank)),
     };
     Error::Budget { budget, needed, what: what.replacen("of this rank", &rank, 1) }
 }
@@ -255,7 +260,7 @@ pub(super) fn open(
     let needs = objective.needs();
     let buffers = limits.team.agree(needs.buffers(budget.total()))?;
     if buffers < needs.lanes {
-        let (have, need) = (crate::units::size(budget.total()), crate::units::size(needs.total(needs.lanes)));
+        let (have, need) = (units::size(budget.total()), units::size(needs.total(needs.lanes)));
         control.say(format!(
             "{buffers} of {} lanes at a time fit into {have}; {need} would be faster",
             needs.lanes
@@ -267,7 +272,7 @@ pub(super) fn open(
     for mode in &manifest.modes {
         let missing = u64::from(mode.dim) - mode.statistics.in_train;
         if missing > 0 {
-            let (count, dim) = (crate::units::count(missing), crate::units::count(mode.dim.into()));
+            let (count, dim) = (units::count(missing), units::count(mode.dim.into()));
             let what = match mode.gaps.is_empty() {
                 true => "and cannot be learned",
                 false => "and take the nearest bin that has",
@@ -308,7 +313,7 @@ fn say_processes(objective: &Streamed, config: &Config, limits: &Limits, control
         "{} processes of {} threads, {lanes} lanes; {} travel in a gradient pass",
         team.size(),
         limits.threads,
-        crate::units::size(words[0] * 8)
+        units::size(words[0] * 8)
     ));
     let most = lanes.div_ceil(team.size());
     if limits.threads > most {
@@ -326,7 +331,7 @@ fn say_matched(matched: &Matched, dataset: &Dataset, control: &Control) {
     let counts = modes.map(|(mode, known)| (mode, known.iter().filter(|known| !**known).count()));
     let new: Vec<String> = counts
         .filter(|(_, new)| *new > 0)
-        .map(|(mode, new)| format!("{} of {}", crate::units::count(new as u64), mode.name))
+        .map(|(mode, new)| format!("{} of {}", units::count(new as u64), mode.name))
         .collect();
     if !new.is_empty() {
         control.say(format!("rows of new ids start from what the others are like: {}", new.join(", ")));
@@ -347,7 +352,7 @@ pub(super) fn warm(
     let matched = team.agree(Model::read(run).and_then(|model| model.onto(dataset)))?;
     let ranks = matched.model.point.ranks();
     if ranks.iter().zip(&config.rank).any(|(rank, bound)| rank > bound) {
-        let what = format!("its model has rank {ranks:?}, this run at most {:?}", config.rank);
+        let what = other_rank(ranks, "at most ", &config.rank);
         return team.agree(Err(Error::input(run, what)));
     }
     say_matched(&matched, dataset, control);
@@ -378,7 +383,7 @@ pub(super) fn warm_fit(
     let origins = team.agree(model.indices_of(dataset))?;
     let ranks = fit.ranks().0;
     if !config.rank_auto && ranks.iter().zip(&config.rank).any(|(rank, bound)| rank > bound) {
-        let what = format!("its model has rank {ranks:?}, this run at most {:?}", config.rank);
+        let what = other_rank(&ranks, "at most ", &config.rank);
         return team.agree(Err(Error::input(run, what)));
     }
     Ok(Some((fit, origins)))
@@ -432,7 +437,7 @@ pub(super) fn start_point(config: &Config, dataset: &Dataset, objective: &Regula
             }
             if model.point.ranks() != config.rank {
                 let (ranks, wanted) = (model.point.ranks(), &config.rank);
-                let what = format!("its model has rank {ranks:?}, this run {wanted:?}");
+                let what = other_rank(ranks, "", wanted);
                 return team.agree(Err(Error::input(run, what)));
             }
             Ok(team.agree(model.onto(dataset))?.model.point.divided(team))

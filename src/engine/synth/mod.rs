@@ -27,7 +27,6 @@
 mod batch;
 mod error;
 mod files;
-mod orthonormal;
 mod permutation;
 mod random;
 mod ratings;

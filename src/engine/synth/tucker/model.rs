@@ -2,7 +2,7 @@
 
 use super::contract::{contract, form};
 use super::spec::{Distribution, TuckerSpec};
-use crate::synth::orthonormal::orthonormalise;
+use crate::rows::{Rows, orthonormalize};
 use crate::synth::random::{Purpose, Random};
 use std::hint::black_box;
 
@@ -43,9 +43,10 @@ impl TuckerModel {
             .enumerate()
             .map(|(mode, (&n, &r))| {
                 let mut random = Random::new(spec.seed, Purpose::Factor, mode as u64);
-                let mut factor: Vec<f64> = (0..n as usize * r).map(|_| draw(&mut random)).collect();
-                let triangle = orthonormalise(&mut factor, r);
-                (factor, triangle)
+                let drawn = (0..n as usize * r).map(|_| draw(&mut random)).collect();
+                let mut factor = Rows::from_vec(n as usize, r, drawn);
+                let triangle = orthonormalize(&mut factor).expect("random columns are independent");
+                (factor.into_vec(), triangle)
             })
             .unzip();
         let path = contraction_path(&spec.dims, &spec.rank);
@@ -57,7 +58,7 @@ impl TuckerModel {
                 let mut core: Vec<f64> = (0..values).map(|_| draw(&mut random)).collect();
                 let shape: Vec<usize> = path.iter().map(|&mode| spec.rank[mode]).collect();
                 for (place, &mode) in path.iter().enumerate() {
-                    multiply_mode(&mut core, &shape, place, &triangles[mode]);
+                    multiply_mode(&mut core, &shape, place, triangles[mode].as_slice());
                 }
                 Core::Full(core)
             }
