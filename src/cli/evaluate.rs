@@ -7,7 +7,7 @@ use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tenfill_engine::answer::{
-    Entries, NOMINAL, Observed, RankingMetrics, RankingQuestion, evaluate_file, evaluate_split,
+    NOMINAL, Observed, RankingMetrics, RankingQuestion, SeenEntries, evaluate_file, evaluate_split,
     ranking_metrics, read_entries,
 };
 use tenfill_engine::error::{Error, Result};
@@ -110,7 +110,7 @@ fn ranking(
                 }
                 Ok(())
             })?;
-            let held = Entries::new(0..ids[each].dim(), rows);
+            let held = SeenEntries::new(0..ids[each].dim(), rows);
             in_pool(threads, || ranking_metrics(model, &asked, |_| Ok(held.clone()), control))?
         }
     };

@@ -8,9 +8,8 @@ use tenfill_engine::budget::Budget;
 use tenfill_engine::convert::{ConvertOptions, Duplicates, convert_entries};
 use tenfill_engine::error::{Error, Result};
 use tenfill_engine::ingest::source;
-use tenfill_engine::shard::Split;
 use tenfill_engine::synth::{
-    Batch, Distribution, EntryFiles, Part, RatingsSpec, RatingsSynth, TuckerSpec, TuckerSynth,
+    Batch, Distribution, EntryFiles, RatingsSpec, RatingsSynth, TuckerSpec, TuckerSynth,
 };
 use tenfill_engine::synth::{SynthError, entries_from_oversampling};
 use tenfill_engine::units;
@@ -193,12 +192,7 @@ pub(super) fn run(arguments: Arguments, context: &Context) -> Result<ExitCode> {
     let converted = convert_entries(&options, &names, &arguments.dims, control, |gather| {
         generator.for_each_batch(|batch| {
             control.check()?;
-            let splits = batch.parts.iter().map(|part| match part {
-                Part::Train => Split::Train,
-                Part::Validation => Split::Validation,
-                Part::Test => Split::Test,
-            });
-            gather.entries(&batch.indices, &batch.values, splits)
+            gather.entries(&batch.indices, &batch.values, batch.splits.iter().copied())
         })
     })?;
     converted.notes.iter().for_each(|note| control.say(note));

@@ -27,7 +27,7 @@ fn data(folder: &Path, dims: &[u32], entries: u64) -> (Dataset, InMemory) {
             for (indices, value, _) in batch.entries() {
                 memory.push(indices, value);
             }
-            gather.entries(&batch.indices, &batch.values, batch.parts.iter().map(|_| Split::Train))
+            gather.entries(&batch.indices, &batch.values, batch.splits.iter().map(|_| Split::Train))
         })
     })
     .unwrap();

@@ -32,7 +32,7 @@ pub struct FoldEntry {
 }
 
 /// What the rows of the known ids look like.
-pub struct Prior {
+pub struct FoldPrior {
     mode: usize,
     /// Of row and bias; rows that are held do not differ in it.
     rows: RowPrior,
@@ -75,7 +75,7 @@ pub struct FoldedRow {
     features: Vec<f32>,
 }
 
-impl Prior {
+impl FoldPrior {
     /// That of the model, where it was learned; else from the rows of `mode` that have train entries. The noise is the model's error on
     /// validation entries, or on train entries where there are none.
     pub fn new(model: &Model, mode: usize, ridge: f64) -> Self {
@@ -116,7 +116,7 @@ impl Prior {
             rows.root[..rank * width].fill(0.0);
         }
         let noise = ridge * model.about.validation_mse.unwrap_or(model.about.train_mse);
-        Prior { mode, rows, noise, learned: false, biased: biases.is_some(), ends: model.about.ends }
+        FoldPrior { mode, rows, noise, learned: false, biased: biases.is_some(), ends: model.about.ends }
     }
 
     fn learned(model: &Model, uncertainty: &Uncertainty, mode: usize, ridge: f64) -> Self {
@@ -134,7 +134,7 @@ impl Prior {
         let rows = RowPrior::new(mean.clone(), &covariance, towards_one(unit, NEAR));
         let rows = rows.unwrap_or_else(|| RowPrior { mean, root: vec![0.0; width * width] });
         let noise = ridge * uncertainty.noise * unit * unit;
-        Prior { mode, rows, noise, learned: true, biased: true, ends: model.about.ends }
+        FoldPrior { mode, rows, noise, learned: true, biased: true, ends: model.about.ends }
     }
 
     /// What is expected of an id with these entries before their values are looked at, and h of it.
@@ -264,7 +264,7 @@ impl AtEnds {
     fn solve(
         &self,
         ends: &Ends,
-        prior: &Prior,
+        prior: &FoldPrior,
         rows: &RowPrior,
         a: &[f64],
         b: &[f64],
@@ -294,7 +294,7 @@ impl AtEnds {
 
 /// Finds and sets the rows of some ids of the prior's mode; `entries` are sorted by id.
 /// The result does not depend on the number of threads: every id is computed by itself.
-pub fn fold_rows(model: &mut Model, prior: &Prior, entries: &[FoldEntry]) -> usize {
+pub fn fold_rows(model: &mut Model, prior: &FoldPrior, entries: &[FoldEntry]) -> usize {
     let mode = prior.mode;
     let groups: Vec<&[FoldEntry]> = entries.chunk_by(|a, b| a.at[mode] == b.at[mode]).collect();
     let clock = model.biases.as_ref().and_then(|biases| biases.time.as_ref());
@@ -343,8 +343,14 @@ mod tests {
         // A bias alone, of mean 0.1 and variance 4; three entries of it: two at the top, one at the bottom, and
         // others, five in all, that add up to 2.
         let rows = RowPrior { mean: vec![0.1], root: vec![2.0] };
-        let prior =
-            Prior { mode: 0, rows: rows.clone(), noise: 0.7, learned: false, biased: true, ends: Some(ends) };
+        let prior = FoldPrior {
+            mode: 0,
+            rows: rows.clone(),
+            noise: 0.7,
+            learned: false,
+            biased: true,
+            ends: Some(ends),
+        };
         let at_ends =
             AtEnds { values: vec![5.0, 5.0, 1.0], bases: vec![3.0, 4.8, 2.0], weights: vec![1.0, 1.0, 1.0] };
         let (a, b) = (5.0, 2.0);

@@ -9,7 +9,7 @@
 //! ```
 
 use super::entries::{read_entries, read_entries_as, say_empty};
-use super::{FoldEntry, Prior, fold_rows};
+use super::{FoldEntry, FoldPrior, fold_rows};
 use crate::MAX_ORDER;
 use crate::budget::Budget;
 use crate::control::{Control, Unit};
@@ -125,7 +125,8 @@ pub fn fold_in(
     }
     let ids = ModeIds::of_all(&model)?;
     // What rows are like is what those of the model are like.
-    let priors: Vec<Prior> = all.iter().map(|added| Prior::new(&model, added.mode, options.ridge)).collect();
+    let priors: Vec<FoldPrior> =
+        all.iter().map(|added| FoldPrior::new(&model, added.mode, options.ridge)).collect();
     all.iter().for_each(|added| model.grow(added.mode, added.ids.len()));
     let mut folded = Folded { modes: Vec::new(), entries: 0, left_out: 0, outside_bins: 0 };
     let place = layout.added();
@@ -292,7 +293,7 @@ fn collect(
 /// Finds the rows, a range of ids at a time; returns how many ids were there before.
 fn solve(
     model: &mut Model,
-    prior: &Prior,
+    prior: &FoldPrior,
     &Added { mode, before, .. }: &Added,
     datasets: &[Dataset],
     fresh: &Dataset,

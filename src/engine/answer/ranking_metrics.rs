@@ -1,7 +1,7 @@
 //! How well the best ids of a mode meet what was held out: precision, recall and NDCG at k.
 
 use super::ranking::{Ranked, Ranking};
-use super::seen::{Entries, Observed};
+use super::seen::{Observed, SeenEntries};
 use crate::control::{Control, Unit};
 use crate::error::{Error, Result};
 use crate::model::{Model, Place, Places};
@@ -47,7 +47,7 @@ pub struct RankingQuestion<'d> {
 pub fn ranking_metrics(
     model: &Model,
     asked: &RankingQuestion<'_>,
-    mut held_out: impl FnMut(Range<u32>) -> Result<Entries>,
+    mut held_out: impl FnMut(Range<u32>) -> Result<SeenEntries>,
     control: &Control,
 ) -> Result<RankingMetrics> {
     let RankingQuestion { question, ranked, each, top, .. } = asked;

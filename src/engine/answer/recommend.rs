@@ -1,7 +1,7 @@
 //! The best of a mode for one question, or for every id of another mode, as a table.
 
 use super::ranking::{Ranked, Ranking};
-use super::seen::{Entries, Observed};
+use super::seen::{Observed, SeenEntries};
 use crate::control::{Control, Unit};
 use crate::error::{Error, Result};
 use crate::model::{ModeIds, Model, Place, Places, Spreads};
@@ -95,7 +95,7 @@ pub fn recommend(model: &Model, options: &RecommendOptions<'_>, control: &Contro
     'ranges: for range in ranges {
         let seen = match &options.observed {
             Some(observed) => observed.entries(range.clone())?,
-            None => Entries::default(),
+            None => SeenEntries::default(),
         };
         for first in range.clone().step_by(IDS_AT_ONCE as usize) {
             control.check()?;

@@ -23,7 +23,7 @@ pub struct Observed<'d> {
 
 /// The entries of a range of ids.
 #[derive(Debug, Clone, Default)]
-pub struct Entries {
+pub struct SeenEntries {
     first: u32,
     /// Where the entries of an id begin.
     begins: Vec<usize>,
@@ -31,7 +31,7 @@ pub struct Entries {
     values: Vec<f64>,
 }
 
-impl Entries {
+impl SeenEntries {
     /// From (id, index, value); of an entry that occurs more than once the largest value counts.
     pub fn new(ids: Range<u32>, mut found: Vec<(u32, u32, f64)>) -> Self {
         found.sort_unstable_by(|a, b| (a.0, a.1).cmp(&(b.0, b.1)).then(b.2.total_cmp(&a.2)));
@@ -44,7 +44,7 @@ impl Entries {
         }
         begins.push(at);
         let (indices, values) = found.into_iter().map(|(_, index, value)| (index, value)).unzip();
-        Entries { first: ids.start, begins, indices, values }
+        SeenEntries { first: ids.start, begins, indices, values }
     }
 
     fn range(&self, id: u32) -> Range<usize> {
@@ -99,9 +99,9 @@ impl Observed<'_> {
     }
 
     /// The entries of the ids in a range; `0..1` where there is one question.
-    pub fn entries(&self, ids: Range<u32>) -> Result<Entries> {
+    pub fn entries(&self, ids: Range<u32>) -> Result<SeenEntries> {
         let mut found = Vec::new();
         self.for_each(&ids, |id, index, value| found.push((id, index, value)))?;
-        Ok(Entries::new(ids, found))
+        Ok(SeenEntries::new(ids, found))
     }
 }

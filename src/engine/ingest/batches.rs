@@ -24,7 +24,7 @@ pub fn same_columns(one: &Schema, other: &Schema) -> bool {
 }
 
 /// A stream whose first rows have been looked at.
-pub struct Stream {
+pub struct BegunBatches {
     batches: Batches,
     /// What has been taken from it and not been handed on.
     rest: Option<RecordBatch>,
@@ -32,11 +32,11 @@ pub struct Stream {
     taken: u64,
 }
 
-impl Stream {
+impl BegunBatches {
     /// Looks at the first rows.
     pub fn open(batches: Batches) -> Result<Self> {
         let columns = Columns { count: 0, ..Columns::default() };
-        let mut stream = Stream { batches, rest: None, columns, taken: 0 };
+        let mut stream = BegunBatches { batches, rest: None, columns, taken: 0 };
         stream.rest = stream.next_batch()?;
         let schema = stream.batches.schema();
         stream.columns = arrow_rows::columns(&schema, stream.rest.as_ref(), Path::new(STREAM));

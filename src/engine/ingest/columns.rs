@@ -292,6 +292,13 @@ impl Columns {
             })
     }
 
+    /// The one column that has dates, whatever its name.
+    fn only_dates(&self) -> Option<usize> {
+        let is_date = |text: &String| parse_number(text.as_bytes()).is_none() && parse_time(text).is_some();
+        let mut dates = (0..self.count).filter(|&column| self.first.get(column).is_some_and(is_date));
+        dates.next().filter(|_| dates.next().is_none())
+    }
+
     fn guess_value(&self, taken: &[usize]) -> Result<usize, String> {
         let free: Vec<usize> = (0..self.count).filter(|column| !taken.contains(column)).collect();
         if let Some(column) = self.value_by_name(taken) {
@@ -428,7 +435,8 @@ impl Columns {
                     modes.iter().find(|mode| matches!(mode.role, ModeRole::Bins(Binning { time: true, .. })));
                 let found = binned
                     .map(|mode| mode.column)
-                    .or_else(|| (0..self.count).find(|&c| self.looks_like_time(c)));
+                    .or_else(|| (0..self.count).find(|&c| self.looks_like_time(c)))
+                    .or_else(|| self.only_dates());
                 Some(found.ok_or("`split` time needs a column of times: name it with `time_column`")?)
             }
         };
@@ -513,6 +521,20 @@ mod tests {
         assert_eq!((plan.value, plan.modes.len()), (2, 3));
         let plan = columns("i,j,k,value", "0,1,2,0.25").plan(&ColumnRequest::default()).unwrap();
         assert_eq!((plan.value, plan.modes.len()), (3, 3));
+    }
+
+    #[test]
+    fn a_split_by_time_finds_the_one_column_of_dates() {
+        let request = ColumnRequest { time: Some(None), ..Default::default() };
+        let of = |names: &str, first: &str| columns(names, first).plan(&request).map(|plan| plan.time);
+        assert_eq!(of("station,when,temp", "S1,2024-01-01,3"), Ok(Some(1)));
+        // A name tells before dates do.
+        assert_eq!(of("station,when,date,temp", "S1,2024-01-01,2024-02-01,3"), Ok(Some(2)));
+        // Which of two is meant is not for us to say.
+        assert!(
+            of("station,from,to,temp", "S1,2024-01-01,2024-02-01,3").unwrap_err().contains("time_column")
+        );
+        assert!(of("station,hour,temp", "S1,7,3").is_err());
     }
 
     #[test]

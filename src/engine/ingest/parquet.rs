@@ -2,7 +2,7 @@
 
 use super::arrow_rows::{self, ArrowRows, BATCH_ROWS};
 use super::columns::{Columns, FilePlan};
-use super::parts::Part;
+use super::parts::ParquetFile;
 use super::rows::RowBatch;
 use crate::control::Control;
 use crate::error::{Error, IoContext, Result};
@@ -140,7 +140,7 @@ pub(super) struct OpenPart {
 
 impl OpenPart {
     /// Opens a part; `unpacked` is read in its place where it is given.
-    pub(super) fn open(part: &Part, unpacked: Option<&File>, control: &Control) -> Result<Self> {
+    pub(super) fn open(part: &ParquetFile, unpacked: Option<&File>, control: &Control) -> Result<Self> {
         let path = &part.path;
         let failure = Failure::default();
         let place = match unpacked {
@@ -192,7 +192,7 @@ impl PartReader {
     /// Opens a part; `unpacked` is read in its place where it is given, and of its columns those that are
     /// `wanted`, in ascending order.
     pub(crate) fn open(
-        part: &Part,
+        part: &ParquetFile,
         unpacked: Option<&File>,
         wanted: Option<&[usize]>,
         batch: usize,
@@ -204,7 +204,7 @@ impl PartReader {
     /// The same of a part that is open, or of some rows of one of its groups.
     fn build(
         open: OpenPart,
-        part: &Part,
+        part: &ParquetFile,
         wanted: Option<&[usize]>,
         batch: usize,
         rows: Option<(usize, usize, usize)>,
@@ -272,7 +272,7 @@ fn intact<T, E: std::fmt::Display>(
 }
 
 /// The columns of a part (or of its unpacked copy), with the first row to guess from.
-pub fn columns(part: &Part, unpacked: Option<&File>, control: &Control) -> Result<Columns> {
+pub fn columns(part: &ParquetFile, unpacked: Option<&File>, control: &Control) -> Result<Columns> {
     let mut reader = PartReader::open(part, unpacked, None, arrow_rows::SAMPLE_ROWS, control)?;
     let first = reader.next_batch()?;
     Ok(arrow_rows::columns(reader.schema(), first.as_ref(), &part.path))
@@ -286,7 +286,12 @@ pub struct PartRows {
 
 impl PartRows {
     /// Opens a part for a plan; `unpacked` is read in its place where it is given.
-    pub fn open(part: &Part, unpacked: Option<&File>, plan: &FilePlan, control: &Control) -> Result<Self> {
+    pub fn open(
+        part: &ParquetFile,
+        unpacked: Option<&File>,
+        plan: &FilePlan,
+        control: &Control,
+    ) -> Result<Self> {
         let wanted = plan.used();
         let rows = ArrowRows::new(&part.path, plan, &wanted);
         let reader = PartReader::open(part, unpacked, Some(&wanted), BATCH_ROWS, control)?;
@@ -297,7 +302,7 @@ impl PartRows {
     /// `before` of the part come before them.
     pub(super) fn slice(
         open: OpenPart,
-        part: &Part,
+        part: &ParquetFile,
         plan: &FilePlan,
         rows: (usize, usize, usize),
         before: u64,

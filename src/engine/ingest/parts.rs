@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 /// One Parquet file of an input.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Part {
+pub struct ParquetFile {
     /// The file.
     pub path: PathBuf,
     /// Its number of bytes; 0 where it is not known.
@@ -20,21 +20,21 @@ pub struct Part {
     pub keys: Vec<(String, Option<String>)>,
 }
 
-impl From<PathBuf> for Part {
+impl From<PathBuf> for ParquetFile {
     fn from(path: PathBuf) -> Self {
         let bytes = path.metadata().map_or(0, |about| about.len());
-        Part { path, bytes, keys: Vec::new() }
+        ParquetFile { path, bytes, keys: Vec::new() }
     }
 }
 
 /// The Parquet files of an input; `None` where it is something else.
-pub fn find(path: &Path, control: &Control) -> Result<Option<Vec<Part>>> {
+pub fn find(path: &Path, control: &Control) -> Result<Option<Vec<ParquetFile>>> {
     if is_stdin(path) {
         return Ok(None);
     }
     let far = remote::several(path).is_some();
     if !far && !path.is_dir() {
-        return Ok(parquet::is_parquet(path, control)?.then(|| vec![Part::from(path.to_path_buf())]));
+        return Ok(parquet::is_parquet(path, control)?.then(|| vec![ParquetFile::from(path.to_path_buf())]));
     }
     let mut parts = Vec::new();
     if far {
@@ -47,7 +47,7 @@ pub fn find(path: &Path, control: &Control) -> Result<Option<Vec<Part>>> {
             if let Some(keys) = keys
                 && is_parquet()?
             {
-                parts.push(Part { path: found.path.clone(), bytes: found.bytes, keys });
+                parts.push(ParquetFile { path: found.path.clone(), bytes: found.bytes, keys });
             }
         }
     } else {
@@ -57,7 +57,7 @@ pub fn find(path: &Path, control: &Control) -> Result<Option<Vec<Part>>> {
     let Some(first) = parts.first() else {
         return Err(Error::input(path, no_table(path)));
     };
-    let names = |part: &Part| part.keys.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
+    let names = |part: &ParquetFile| part.keys.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
     match parts.iter().find(|part| names(part) != names(first)) {
         Some(other) => {
             Err(Error::input(&other.path, "this part lies in folders of other names than the first one"))
@@ -71,7 +71,7 @@ fn walk(
     directory: &Path,
     keys: &[(String, Option<String>)],
     control: &Control,
-    parts: &mut Vec<Part>,
+    parts: &mut Vec<ParquetFile>,
 ) -> Result<()> {
     for entry in std::fs::read_dir(directory).context("read", directory)? {
         let path = entry.context("read", directory)?.path();
@@ -85,7 +85,7 @@ fn walk(
                 walk(&path, &keys, control, parts)?;
             }
         } else if path.is_file() && parquet::is_parquet(&path, control)? {
-            parts.push(Part { keys: keys.to_vec(), ..Part::from(path) });
+            parts.push(ParquetFile { keys: keys.to_vec(), ..ParquetFile::from(path) });
         }
     }
     Ok(())

@@ -1,13 +1,13 @@
 //! Reads a file's rows in order: one thread cuts the input, the others parse.
 
-use super::batches::{Batches, STREAM, Stream};
+use super::batches::{Batches, BegunBatches, STREAM};
 use super::chunks::Chunks;
 use super::columns::{ColumnRequest, Columns, FilePlan};
 use super::dialect::{self, Delimiter, DialectRequest};
 use super::encoding::FoundEncoding;
 use super::npy::{self, NpyCells, NpyHeader};
 use super::parquet;
-use super::parts::{self, Part};
+use super::parts::{self, ParquetFile};
 use super::rows::RowBatch;
 use super::slices;
 use super::source::{self, BytesRead, Source, display_name, is_stdin, plain_name};
@@ -77,8 +77,8 @@ pub struct Input {
 
 enum Kind {
     /// Parts, and an unpacked copy where the file itself cannot be read in any order.
-    Parquet(Vec<(Part, Option<File>)>),
-    Batches(Stream),
+    Parquet(Vec<(ParquetFile, Option<File>)>),
+    Batches(BegunBatches),
     Npy(NpyCells),
     Text {
         stream: Box<dyn Read + Send>,
@@ -141,7 +141,7 @@ pub fn open(path: &Path, options: &ReadOptions, control: &Control) -> Result<Inp
 
 /// The same for batches that a program hands over.
 pub fn open_batches(batches: Batches, options: &ReadOptions) -> Result<Input> {
-    let stream = Stream::open(batches)?;
+    let stream = BegunBatches::open(batches)?;
     let plan = stream.columns().plan(&options.columns).map_err(|what| Error::input(STREAM, what))?;
     Ok(Input { path: STREAM.into(), plan, kind: Kind::Batches(stream) })
 }
@@ -183,7 +183,7 @@ pub fn open_source(source: &Source, options: &ReadOptions, control: &Control) ->
     if begun.starts_with(parquet::MAGIC) {
         // Compressed as a whole, or from standard input: Parquet is read from its end, so unpack it.
         let file = source::spool(Cursor::new(begun).chain(stream), path, &options.scratch)?;
-        let part = Part::from(name.clone());
+        let part = ParquetFile::from(name.clone());
         let columns = parquet::columns(&part, Some(&file), control)?;
         return Ok(Input {
             path: path.into(),

@@ -3,7 +3,7 @@
 use super::arrow_rows::BATCH_ROWS;
 use super::columns::FilePlan;
 use super::parquet::{OpenPart, PartRows};
-use super::parts::Part;
+use super::parts::ParquetFile;
 use super::reader::ReadOptions;
 use super::rows::RowBatch;
 use crate::budget::{Budget, Reservation};
@@ -36,7 +36,7 @@ struct Slice {
 
 /// Gives all rows of some parts to `each`, in order.
 pub(super) fn read_parts(
-    parts: &[(Part, Option<File>)],
+    parts: &[(ParquetFile, Option<File>)],
     plan: &FilePlan,
     options: &ReadOptions,
     control: &Control,
@@ -127,7 +127,7 @@ pub(super) fn read_parts(
 }
 
 impl Slice {
-    fn rows(self, part: &Part, plan: &FilePlan) -> Result<Vec<RowBatch>> {
+    fn rows(self, part: &ParquetFile, plan: &FilePlan) -> Result<Vec<RowBatch>> {
         let Slice { open, group, offset, rows, before, .. } = self;
         let mut reader = PartRows::slice(open, part, plan, (group, offset, rows), before)?;
         let mut batches = Vec::with_capacity(rows / BATCH_ROWS + 1);
@@ -141,7 +141,7 @@ impl Slice {
 /// How many threads there is memory for, and the memory: of pages, and of rows that wait for their turn. Objects of a
 /// store are read by one, whose memory is reserved already.
 fn fit(
-    parts: &[(Part, Option<File>)],
+    parts: &[(ParquetFile, Option<File>)],
     plan: &FilePlan,
     options: &ReadOptions,
     control: &Control,

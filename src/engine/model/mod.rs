@@ -117,7 +117,7 @@ impl ModelAbout {
 
 /// What a run has found, on its way into a model file.
 #[derive(Debug, Clone, Copy)]
-pub struct Fit<'a> {
+pub struct ModelParts<'a> {
     /// The tensor.
     pub point: &'a Point,
     /// The biases that go with it.
@@ -177,7 +177,7 @@ impl Model {
 
     /// Writes a model, replacing the one that is there. Of several processes the first writes, the
     /// others hand it their rows: all must call it, those others with a disk that keeps nothing.
-    pub fn write(disk: &dyn Disk, directory: &Path, dataset: &Dataset, fit: &Fit<'_>) -> Result<()> {
+    pub fn write(disk: &dyn Disk, directory: &Path, dataset: &Dataset, fit: &ModelParts<'_>) -> Result<()> {
         let manifest = dataset.manifest();
         let about = ModelAbout {
             modes: manifest.modes.clone(),

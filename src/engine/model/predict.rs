@@ -62,7 +62,7 @@ impl super::ModelAbout {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Biases, Contracted, Ends, Fit, Model, ModelAbout, Place, Places, TimeBias};
+    use super::super::{Biases, Contracted, Ends, Model, ModelAbout, ModelParts, Place, Places, TimeBias};
     use crate::control::Control;
     use crate::convert::{ConvertOptions, convert};
     use crate::manifold::{Distribution, Point, random_point};
@@ -93,7 +93,7 @@ mod tests {
     ) -> Model {
         let (dataset, point) = sample(folder);
         let unseen = [vec![2], vec![], vec![1]];
-        let fit = Fit {
+        let fit = ModelParts {
             point: &point,
             biases,
             uncertainty: None,

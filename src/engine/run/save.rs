@@ -5,7 +5,7 @@ use crate::bayes::Position;
 use crate::checkpoint::{Checkpoints, Progress};
 use crate::control::Control;
 use crate::error::{Error, IoContext, Result};
-use crate::model::{Fit, Model};
+use crate::model::{Model, ModelParts};
 use crate::objective::Coordinates;
 use crate::recipe::{Extra, Fitted, fitted};
 use crate::shard::Dataset;
@@ -88,7 +88,7 @@ impl Saver<'_> {
 
     /// Makes a model durable.
     pub(super) fn write_model(&self, fitted: &Fitted, kept: Kept) -> Result<()> {
-        let fit = Fit {
+        let fit = ModelParts {
             point: &fitted.point,
             biases: fitted.biases.as_ref(),
             uncertainty: fitted.uncertainty.as_deref(),

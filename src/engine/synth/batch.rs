@@ -1,15 +1,6 @@
 //! What the generators hand out.
 
-/// The set of entries that an entry belongs to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Part {
-    /// Entries that a model is fitted to.
-    Train,
-    /// Entries that rank, penalty and stopping are chosen by.
-    Validation,
-    /// Entries that a model is judged by.
-    Test,
-}
+use crate::shard::Split;
 
 /// Some entries of a tensor, in columns.
 #[derive(Clone, Debug, PartialEq)]
@@ -20,8 +11,8 @@ pub struct Batch {
     pub indices: Vec<u32>,
     /// One value for each entry.
     pub values: Vec<f64>,
-    /// One part for each entry: a batch may mix parts.
-    pub parts: Vec<Part>,
+    /// One split for each entry: a batch may mix splits.
+    pub splits: Vec<Split>,
 }
 
 impl Batch {
@@ -31,7 +22,7 @@ impl Batch {
             order,
             indices: Vec::with_capacity(order * capacity),
             values: Vec::with_capacity(capacity),
-            parts: Vec::with_capacity(capacity),
+            splits: Vec::with_capacity(capacity),
         }
     }
 
@@ -45,12 +36,12 @@ impl Batch {
         self.values.is_empty()
     }
 
-    /// The entries one by one: indices, value, part.
-    pub fn entries(&self) -> impl Iterator<Item = (&[u32], f64, Part)> {
+    /// The entries one by one: indices, value, split.
+    pub fn entries(&self) -> impl Iterator<Item = (&[u32], f64, Split)> {
         self.indices
             .chunks_exact(self.order)
             .zip(&self.values)
-            .zip(&self.parts)
-            .map(|((index, &value), &part)| (index, value, part))
+            .zip(&self.splits)
+            .map(|((index, &value), &split)| (index, value, split))
     }
 }

@@ -1,7 +1,8 @@
 //! Writes generated entries as files: `.tns`, `.csv` or `.parquet`, each also `.gz`.
 
-use super::batch::{Batch, Part};
+use super::batch::Batch;
 use crate::error::{IoContext, Result};
+use crate::shard::Split;
 use crate::storage::{AtomicFile, Disk, Output as Place};
 use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch};
 use arrow_schema::{DataType, Field, Schema};
@@ -76,7 +77,7 @@ struct OneFile<'d> {
     text: Vec<u8>,
 }
 
-/// One file per part that has entries.
+/// One file per split that has entries.
 pub struct EntryFiles<'d> {
     disk: &'d dyn Disk,
     path: PathBuf,
@@ -89,7 +90,7 @@ pub struct EntryFiles<'d> {
 }
 
 impl<'d> EntryFiles<'d> {
-    /// Begins files named after `path`; the parts beside it are `x.validation.csv`, `x.test.csv`.
+    /// Begins files named after `path`; the splits beside it are `x.validation.csv`, `x.test.csv`.
     pub fn create(disk: &'d dyn Disk, path: &Path, order: usize, ratings: bool, force: bool) -> Result<Self> {
         let name = crate::ingest::source::plain_name(path);
         let kind = match name.rsplit('.').next() {
@@ -108,8 +109,8 @@ impl<'d> EntryFiles<'d> {
             force,
             files: [None, None, None],
         };
-        for part in [Part::Train, Part::Validation, Part::Test] {
-            AtomicFile::check(&Place::new(files.path_of(part), force))?;
+        for split in [Split::Train, Split::Validation, Split::Test] {
+            AtomicFile::check(&Place::new(files.path_of(split), force))?;
         }
         Ok(files)
     }
@@ -122,20 +123,20 @@ impl<'d> EntryFiles<'d> {
         ["i", "j", "k", "l", "m", "n", "o", "p"][..order].iter().map(|name| name.to_string()).collect()
     }
 
-    fn path_of(&self, part: Part) -> PathBuf {
+    fn path_of(&self, split: Split) -> PathBuf {
         let name = self.path.file_name().unwrap_or_default().to_string_lossy().to_string();
         let plain = if self.gzip { &name[..name.len() - 3] } else { &name };
         let (stem, ending) = plain.rsplit_once('.').unwrap_or((plain, ""));
-        let part = match part {
-            Part::Train => "",
-            Part::Validation => ".validation",
-            Part::Test => ".test",
+        let split = match split {
+            Split::Train => "",
+            Split::Validation => ".validation",
+            Split::Test => ".test",
         };
-        self.path.with_file_name(format!("{stem}{part}.{ending}{}", if self.gzip { ".gz" } else { "" }))
+        self.path.with_file_name(format!("{stem}{split}.{ending}{}", if self.gzip { ".gz" } else { "" }))
     }
 
-    fn open(&self, part: Part) -> Result<OneFile<'d>> {
-        let path = self.path_of(part);
+    fn open(&self, split: Split) -> Result<OneFile<'d>> {
+        let path = self.path_of(split);
         let file = AtomicFile::output(self.disk, &Place::new(&path, self.force))?;
         let mut sink = if self.gzip {
             Sink::Gzip(Box::new(GzEncoder::new(file, flate2::Compression::fast())))
@@ -179,18 +180,18 @@ impl<'d> EntryFiles<'d> {
         if self.ratings && mode == 2 { FIRST_WEEK + WEEK * i64::from(index) } else { i64::from(index) + 1 }
     }
 
-    /// Writes the entries of a batch to the files of their parts.
+    /// Writes the entries of a batch to the files of their splits.
     pub fn write(&mut self, batch: &Batch) -> Result<()> {
-        for part in [Part::Train, Part::Validation, Part::Test] {
-            let count = batch.parts.iter().filter(|&&other| other == part).count();
+        for split in [Split::Train, Split::Validation, Split::Test] {
+            let count = batch.splits.iter().filter(|&&other| other == split).count();
             if count == 0 {
                 continue;
             }
-            let mut file = match self.files[part as usize].take() {
+            let mut file = match self.files[split as usize].take() {
                 Some(file) => file,
-                None => self.open(part)?,
+                None => self.open(split)?,
             };
-            let entries = batch.entries().filter(|&(_, _, other)| other == part);
+            let entries = batch.entries().filter(|&(_, _, other)| other == split);
             match &mut file.output {
                 Output::Text(sink) => {
                     file.text.clear();
@@ -215,7 +216,7 @@ impl<'d> EntryFiles<'d> {
                 }
             }
             file.entries += count as u64;
-            self.files[part as usize] = Some(file);
+            self.files[split as usize] = Some(file);
         }
         Ok(())
     }
@@ -241,7 +242,7 @@ impl<'d> EntryFiles<'d> {
     /// Completes the files and gives them their names.
     pub fn finish(self) -> Result<WrittenFiles> {
         let mut written = WrittenFiles { files: Vec::new(), entries: [0; 3] };
-        for (part, file) in self.files.into_iter().enumerate() {
+        for (split, file) in self.files.into_iter().enumerate() {
             let Some(file) = file else { continue };
             let sink = match file.output {
                 Output::Text(sink) => sink,
@@ -255,7 +256,7 @@ impl<'d> EntryFiles<'d> {
             };
             let bytes = plain.written();
             plain.commit()?;
-            written.entries[part] = file.entries;
+            written.entries[split] = file.entries;
             written.files.push(WrittenFile { path: file.path, entries: file.entries, bytes });
         }
         Ok(written)

@@ -11,13 +11,14 @@
 //! hold the generating model and a few batches in memory, however many entries are asked for.
 //!
 //! ```
-//! use tenfill_engine::synth::{Part, TuckerSpec, TuckerSynth};
+//! use tenfill_engine::shard::Split;
+//! use tenfill_engine::synth::{TuckerSpec, TuckerSynth};
 //!
 //! let spec = TuckerSpec { test: 100, ..TuckerSpec::new(&[30, 20, 10], &[3, 2, 2], 1000) };
 //! let synth = TuckerSynth::new(spec)?;
 //! let mut train = 0;
 //! synth.for_each_batch(|batch| {
-//!     train += batch.entries().filter(|(_, _, part)| *part == Part::Train).count();
+//!     train += batch.entries().filter(|(_, _, split)| *split == Split::Train).count();
 //!     Ok::<(), std::io::Error>(())
 //! }).unwrap();
 //! assert_eq!(train, 1000);
@@ -33,7 +34,7 @@ mod ratings;
 mod stream;
 mod tucker;
 
-pub use batch::{Batch, Part};
+pub use batch::Batch;
 pub use error::SynthError;
 pub use files::{EntryFiles, WrittenFile, WrittenFiles};
 pub use permutation::Permutation;

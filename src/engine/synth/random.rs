@@ -27,7 +27,7 @@ pub(super) enum Purpose {
     ItemOrder,
     /// Phases of the seasons.
     Seasons,
-    /// Which rating belongs to which part.
+    /// Which rating belongs to which split.
     Parts,
 }
 
@@ -55,8 +55,8 @@ pub(super) fn mix(x: u64) -> u64 {
 pub(super) fn derive_seed(seed: u64, purpose: Purpose, number: u64) -> u64 {
     let mut state = seed;
     let mut derived = split_mix(&mut state);
-    for part in [purpose as u64, number] {
-        state = derived ^ part;
+    for split in [purpose as u64, number] {
+        state = derived ^ split;
         derived = split_mix(&mut state);
     }
     derived

@@ -3,14 +3,14 @@
 use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::ingest::parquet::PartReader;
-use crate::ingest::parts::Part;
+use crate::ingest::parts::ParquetFile;
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use std::fs::File;
 
 /// One file, or several of the same columns one after the other.
 pub(super) struct Parts {
-    parts: std::vec::IntoIter<Part>,
+    parts: std::vec::IntoIter<ParquetFile>,
     now: PartReader,
     schema: SchemaRef,
     batch: usize,
@@ -20,7 +20,7 @@ pub(super) struct Parts {
 impl Parts {
     /// Opens the first part; `unpacked` is read in its place where it is given.
     pub(super) fn open(
-        parts: Vec<Part>,
+        parts: Vec<ParquetFile>,
         unpacked: Option<File>,
         batch: usize,
         control: &Control,

@@ -9,7 +9,7 @@ use tenfill_engine::ingest::dialect::DialectRequest;
 use tenfill_engine::ingest::{self, ReadOptions};
 use tenfill_engine::manifold::{Distribution, Tangent, random_point};
 use tenfill_engine::model::{
-    Biases, Ends, Fit, ModeUncertainty, Model, PairBias, Place, Places, RowFeatures, Spreads, Tails,
+    Biases, Ends, ModeUncertainty, Model, ModelParts, PairBias, Place, Places, RowFeatures, Spreads, Tails,
     TimeBias, Uncertainty,
 };
 use tenfill_engine::shard::{Manifest, Shard, ShardWriter};
@@ -291,7 +291,7 @@ fn models(place: &Path) -> Vec<Vec<u8>> {
         modes: dims.iter().enumerate().map(mode).collect(),
     };
     let write = |biases: Option<&Biases>| {
-        let fit = Fit {
+        let fit = ModelParts {
             point: &point,
             biases,
             uncertainty: biases.map(|_| &uncertainty),

@@ -7,7 +7,7 @@ use tempfile::TempDir;
 use tenfill_engine::convert::{ConvertOptions, Duplicates, convert, convert_entries};
 use tenfill_engine::ingest::Binning;
 use tenfill_engine::shard::Split;
-use tenfill_engine::synth::{Part, TuckerSpec, TuckerSynth, entries_from_oversampling};
+use tenfill_engine::synth::{TuckerSpec, TuckerSynth, entries_from_oversampling};
 use tenfill_engine::{Control, Dataset};
 
 /// A low-rank instance of the paper's section 5.
@@ -70,18 +70,7 @@ impl Synthetic {
             noise: (self.noise > 0.0).then_some(self.noise),
         };
         Instance::fill(about, work, |take| {
-            synth.for_each_batch(|batch| {
-                let splits: Vec<Split> = batch
-                    .parts
-                    .iter()
-                    .map(|part| match part {
-                        Part::Train => Split::Train,
-                        Part::Validation => Split::Validation,
-                        Part::Test => Split::Test,
-                    })
-                    .collect();
-                take(&batch.indices, &batch.values, &splits)
-            })
+            synth.for_each_batch(|batch| take(&batch.indices, &batch.values, &batch.splits))
         })
     }
 }

@@ -5,7 +5,7 @@ use super::zipf::{AliasTable, weight};
 use crate::synth::Permutation;
 use crate::synth::random::{Purpose, Random, derive_seed};
 
-/// Above this part of all items, keys for all of them are cheaper than draws that mostly repeat.
+/// Above this split of all items, keys for all of them are cheaper than draws that mostly repeat.
 const CROWDED: u32 = 8;
 /// Draws for each item wanted before rejection gives up; a handful is usual.
 const PATIENCE: u64 = 64;

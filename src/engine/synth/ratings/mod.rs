@@ -12,7 +12,8 @@ pub use spec::RatingsSpec;
 
 use super::random::{Purpose, Random, derive_seed};
 use super::stream::{BATCH_ENTRIES, in_order};
-use super::{Batch, Part, Permutation, SynthError};
+use super::{Batch, Permutation, SynthError};
+use crate::shard::Split;
 use history::{Chooser, Popularity, sessions};
 use model::Mood;
 use std::ops::Range;
@@ -23,7 +24,7 @@ const FEWEST_RATINGS: u32 = 20;
 /// Generates the entries of a [`RatingsSpec`].
 ///
 /// Ratings come user by user, each user's in the order of weeks. The place of a rating in this
-/// stream, sent through a random permutation, decides its part: counts of train, validation and
+/// stream, sent through a random permutation, decides its split: counts of train, validation and
 /// test are exact, and the choice knows nothing of user, item, week or value.
 #[derive(Clone, Debug)]
 pub struct RatingsSynth {
@@ -32,7 +33,7 @@ pub struct RatingsSynth {
     popularity: Popularity,
     /// How many ratings each user gives.
     activity: Vec<u32>,
-    parts: Permutation,
+    splits: Permutation,
 }
 
 /// Users whose ratings make a batch, and the places of these ratings in the stream.
@@ -45,12 +46,12 @@ impl RatingsSynth {
     /// Checks the spec and makes its model, [`RatingsSpec::memory_bytes`] large.
     pub fn new(spec: RatingsSpec) -> Result<Self, SynthError> {
         spec.validate()?;
-        let parts_seed = derive_seed(spec.seed, Purpose::Parts, 0);
+        let splits_seed = derive_seed(spec.seed, Purpose::Parts, 0);
         Ok(RatingsSynth {
             model: RatingsModel::new(&spec),
             popularity: Popularity::new(spec.items, spec.seed),
             activity: activity(&spec),
-            parts: Permutation::new(spec.total() as u128, parts_seed),
+            splits: Permutation::new(spec.total() as u128, splits_seed),
             spec,
         })
     }
@@ -105,7 +106,7 @@ impl RatingsSynth {
                 for &item in session {
                     batch.indices.extend([id, item, week]);
                     batch.values.push(self.model.rate(&mood, item, &mut random));
-                    batch.parts.push(self.part(place));
+                    batch.splits.push(self.split(place));
                     place += 1;
                 }
             }
@@ -113,18 +114,18 @@ impl RatingsSynth {
         batch
     }
 
-    /// The part of the rating at this place of the stream.
-    fn part(&self, place: u64) -> Part {
+    /// The split of the rating at this place of the stream.
+    fn split(&self, place: u64) -> Split {
         if self.spec.validation == 0 && self.spec.test == 0 {
-            return Part::Train;
+            return Split::Train;
         }
-        let drawn = self.parts.at(place);
+        let drawn = self.splits.at(place);
         if drawn < self.spec.entries as u128 {
-            Part::Train
+            Split::Train
         } else if drawn < (self.spec.entries + self.spec.validation) as u128 {
-            Part::Validation
+            Split::Validation
         } else {
-            Part::Test
+            Split::Test
         }
     }
 }

@@ -12,7 +12,7 @@ fn collect(synth: &RatingsSynth) -> Batch {
             assert!(!batch.is_empty());
             all.indices.extend(batch.indices);
             all.values.extend(batch.values);
-            all.parts.extend(batch.parts);
+            all.splits.extend(batch.splits);
             Ok::<(), Infallible>(())
         })
         .unwrap();
@@ -32,10 +32,10 @@ fn split(spec: RatingsSpec) -> RatingsSpec {
 
 /// Checks counts, ranges, half stars, and that no user rates an item twice.
 fn check(spec: &RatingsSpec, all: &Batch) {
-    let count = |part| all.parts.iter().filter(|&&p| p == part).count() as u64;
-    assert_eq!(count(Part::Train), spec.entries);
-    assert_eq!(count(Part::Validation), spec.validation);
-    assert_eq!(count(Part::Test), spec.test);
+    let count = |split| all.splits.iter().filter(|&&p| p == split).count() as u64;
+    assert_eq!(count(Split::Train), spec.entries);
+    assert_eq!(count(Split::Validation), spec.validation);
+    assert_eq!(count(Split::Test), spec.test);
     let mut pairs = HashSet::new();
     for (index, value, _) in all.entries() {
         assert!(index[0] < spec.users && index[1] < spec.items && index[2] < spec.weeks);
@@ -97,8 +97,8 @@ fn few_do_much_and_ids_tell_nothing() {
 /// for a user.
 fn bytes_per_entry(all: &Batch) -> (f64, f64) {
     let (mut entries, mut pairs, mut users) = (0.0, HashSet::new(), HashSet::new());
-    for (index, _, part) in all.entries() {
-        if part == Part::Train {
+    for (index, _, split) in all.entries() {
+        if split == Split::Train {
             entries += 1.0;
             pairs.insert((index[0], index[2]));
             users.insert(index[0]);
@@ -190,10 +190,10 @@ fn parts_know_nothing_of_users() {
     let (_, all) = make(split(RatingsSpec::new(500, 1000, 100, 100_000)));
     // A user's test ratings: binomial with a tenth of the user's ratings.
     let mut counts = vec![(0.0, 0.0); 500];
-    for (index, _, part) in all.entries() {
+    for (index, _, split) in all.entries() {
         let (ratings, test) = &mut counts[index[0] as usize];
         *ratings += 1.0;
-        *test += (part == Part::Test) as u32 as f64;
+        *test += (split == Split::Test) as u32 as f64;
     }
     let chi: f64 = counts.iter().map(|(n, test)| (test - 0.1 * n) * (test - 0.1 * n) / (0.09 * n)).sum();
     assert!((chi - 500.0).abs() < 5.0 * 1000.0_f64.sqrt(), "{chi}");
@@ -215,8 +215,8 @@ fn what_cannot_be_is_said_in_a_sentence() {
         (|s| s.entries = 0, "0 train entries"),
         (|s| s.test = 31, "81 ratings"),
     ];
-    for (change, part) in cases {
+    for (change, split) in cases {
         let sentence = sentence(change);
-        assert!(sentence.contains(part), "{sentence}");
+        assert!(sentence.contains(split), "{sentence}");
     }
 }

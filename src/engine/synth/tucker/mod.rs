@@ -11,7 +11,8 @@ pub use spec::{Distribution, TuckerSpec, degrees_of_freedom, entries_from_oversa
 
 use super::random::{Purpose, Random, derive_seed};
 use super::stream::{BATCH_ENTRIES, in_order};
-use super::{Batch, Part, Permutation, SynthError};
+use super::{Batch, Permutation, SynthError};
+use crate::shard::Split;
 
 /// Generates the entries of a [`TuckerSpec`].
 ///
@@ -74,12 +75,12 @@ impl TuckerSynth {
         let observed = self.spec.entries + self.spec.validation;
         for t in first..first + entries {
             self.push_cell(self.cells.at(t), &mut batch.indices);
-            batch.parts.push(if t < self.spec.entries {
-                Part::Train
+            batch.splits.push(if t < self.spec.entries {
+                Split::Train
             } else if t < observed {
-                Part::Validation
+                Split::Validation
             } else {
-                Part::Test
+                Split::Test
             });
         }
         batch.values.resize(entries as usize, 0.0);

@@ -12,7 +12,7 @@ fn collect(synth: &TuckerSynth) -> Batch {
         .for_each_batch(|batch| {
             all.indices.extend(batch.indices);
             all.values.extend(batch.values);
-            all.parts.extend(batch.parts);
+            all.splits.extend(batch.splits);
             Ok::<(), Infallible>(())
         })
         .unwrap();
@@ -55,10 +55,10 @@ fn counts_are_exact_and_parts_disjoint() {
         ..TuckerSpec::new(&[100, 90, 80], &[3, 4, 2], 100_007)
     };
     let (_, all) = make(spec);
-    let count = |part| all.parts.iter().filter(|&&p| p == part).count();
-    assert_eq!(count(Part::Train), 100_007);
-    assert_eq!(count(Part::Validation), 20_001);
-    assert_eq!(count(Part::Test), 30_003);
+    let count = |split| all.splits.iter().filter(|&&p| p == split).count();
+    assert_eq!(count(Split::Train), 100_007);
+    assert_eq!(count(Split::Validation), 20_001);
+    assert_eq!(count(Split::Test), 30_003);
     let cells: HashSet<&[u32]> = all.entries().map(|(index, _, _)| index).collect();
     assert_eq!(cells.len(), all.len());
     for index in cells {
@@ -195,16 +195,16 @@ fn noise_has_the_level_and_spares_the_test_set() {
     let (synth, noisy) = make(noisy);
     let (_, clean) = make(clean);
     assert_eq!(noisy.indices, clean.indices);
-    let error = |part| {
+    let error = |split| {
         let squares: Vec<f64> = (0..noisy.len())
-            .filter(|&e| noisy.parts[e] == part)
+            .filter(|&e| noisy.splits[e] == split)
             .map(|e| (noisy.values[e] - clean.values[e]).powi(2))
             .collect();
         (squares.iter().sum::<f64>() / squares.len() as f64).sqrt() / synth.model().rms()
     };
-    assert!((error(Part::Train) / 1e-2 - 1.0).abs() < 0.02);
-    assert!((error(Part::Validation) / 1e-2 - 1.0).abs() < 0.02);
-    assert_eq!(error(Part::Test), 0.0);
+    assert!((error(Split::Train) / 1e-2 - 1.0).abs() < 0.02);
+    assert!((error(Split::Validation) / 1e-2 - 1.0).abs() < 0.02);
+    assert_eq!(error(Split::Test), 0.0);
 }
 
 #[test]
@@ -279,9 +279,9 @@ fn what_cannot_be_is_said_in_a_sentence() {
         (|s| (s.rank, s.condition) = (vec![2; 3], Some(0.5)), "condition number 0.5"),
         (|s| (s.dims, s.rank) = (vec![2000; 3], vec![1000; 3]), "above the limit"),
     ];
-    for (change, part) in cases {
+    for (change, split) in cases {
         let sentence = sentence(change);
-        assert!(sentence.contains(part), "{sentence}");
+        assert!(sentence.contains(split), "{sentence}");
         assert!(sentence.contains(';') || sentence.contains("give"), "{sentence}");
     }
 }
