@@ -22,7 +22,7 @@ pub const AUTO_RANK: usize = 15;
 pub const MOST_AUTO_RANK: usize = 63;
 
 impl Trainer {
-    /// Begins with sweeps.
+    /// Begins with sweeps. The first one is yet to come, so that it may be saved on its way as any other.
     pub(super) fn begin_sweeping(
         mut setup: Setup<'_>,
         objective: Regularised,
@@ -38,7 +38,6 @@ impl Trainer {
         let mut trainer = Trainer { state: empty_state(&dims, team, None), extra, fitting };
         trainer.fitting.find_slices()?;
         trainer.enter_fit(warm)?;
-        while !trainer.sweep()? {}
         Ok(trainer)
     }
 
@@ -86,12 +85,11 @@ impl Trainer {
 
     /// A wave of a sweep, and what follows the last one. `false` where that is yet to come.
     pub(super) fn sweep(&mut self) -> Result<bool> {
+        let first = !self.has_model();
         let Some(sweeping) = self.extra.sweeping.as_mut() else { return Ok(true) };
         let Sweeping { fit, course, before } = &mut **sweeping;
         let slices = self.fitting.slices.as_ref().ok_or_else(nothing_to_sweep)?;
         let data = Data { train: self.fitting.objective.data.train(), slices };
-        let first =
-            self.extra.plan.costs.is_empty() && self.state.best.is_none() && self.state.last.cost == 0.0;
         let Some(passes) = fit.advance(&data)? else { return Ok(false) };
         self.state.last.passes += passes;
         let (point, biases, held) = fit.model();
