@@ -1,6 +1,6 @@
 //! Noisy data in a few passes: sweeps over rows with priors that are learned.
 
-use crate::common::{folder, json, result, stderr, tenfill};
+use crate::common::{folder, json, result};
 use std::fmt::Write;
 use std::path::Path;
 use tenfill_engine::bayes::{Data, Fit, Level, Slices};

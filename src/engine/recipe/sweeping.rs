@@ -14,7 +14,7 @@ use crate::solver::{Best, Iteration, Objective, Phase, State};
 use crate::team::Team;
 
 /// Components of the first pair of modes to begin with, or the rank that was given where that is lower. Priors that
-/// are learned do not keep many more of them from doing harm where rows have few entries: with 63 at once, MovieLens-100K was 0.2 to
+/// are learned do not keep many more of them from doing harm where rows have few entries: with 63 at once, MovieLens-100K was 0.3 to
 /// 0.6 % worse than with 15 on splits 1 to 3 (`tenfill-bench ranks`, before more were left to validation).
 pub const AUTO_RANK: usize = 15;
 /// The most that they may become where the rank is left to the data, and validation says that more pay: rows of 64
