@@ -177,7 +177,7 @@ impl Progress for Copies {
     fn advance(&self, _: u64, _: &dyn Display) {}
     fn say(&self, _: &str) {}
     fn detail(&self, message: &str) {
-        if !message.contains("is durable (inside the next sweep)") {
+        if !message.ends_with(" sweep)") {
             return;
         }
         let number = self.seen.fetch_add(1, Ordering::Relaxed);
@@ -218,10 +218,46 @@ fn a_run_that_is_killed_inside_a_sweep_goes_on_inside_it() {
     assert!(result(&run) == whole);
     let killed = copies.inside.load(Ordering::Relaxed);
     assert!(killed >= 6, "{killed}");
+    // The first of them within the first sweep: there is no model yet.
+    assert!(!folder.path().join("killed0/model/model.bin").exists());
     for number in 0..killed {
         let done = json(&folder, &format!("resume killed{number} --threads {}", number % 3 + 1));
         assert!(result(&folder.path().join(format!("killed{number}"))) == whole, "{number}: {done}");
     }
+}
+
+/// Asks for an end as soon as a checkpoint was written within the first sweep.
+struct Ends(Arc<AtomicBool>);
+
+impl Progress for Ends {
+    fn stage(&self, _: &str, _: Unit, _: u64) {}
+    fn advance(&self, _: u64, _: &dyn Display) {}
+    fn say(&self, _: &str) {}
+    fn detail(&self, message: &str) {
+        self.0.fetch_or(message.ends_with("(inside the first sweep)"), Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn a_run_that_is_interrupted_in_its_first_sweep_goes_on_from_there() {
+    let folder = folder();
+    json(&folder, "synth -o r --kind ratings --dims 600,400,40 --entries 40000 --validation 0.1 --test 0.1");
+    let whole = json(&folder, "complete r -o whole --rank auto --max-iterations 4");
+    let (data, run) = (folder.path().join("r"), folder.path().join("run"));
+    let end = Arc::new(AtomicBool::new(false));
+    let control = Control::new(Arc::clone(&end), Arc::new(Ends(Arc::clone(&end))));
+    let arguments = ["complete", data.to_str().unwrap(), "-o", run.to_str().unwrap(), "--rank", "auto"];
+    let more = ["--threads", "1", "--checkpoint-every", "1,0.001s", "--max-iterations", "4"];
+    let arguments = arguments.into_iter().chain(more).map(Into::into).collect();
+    assert!(cli::call(arguments, Outside::new(control)).is_err());
+    assert!(end.load(Ordering::Relaxed) && !run.join("model/model.bin").exists());
+    let (said, done) = told(folder.path(), "resume run --threads 2");
+    assert!(said.contains("going on from checkpoint 0"), "{said}");
+    assert!(result(&run) == result(&folder.path().join("whole")));
+    // No pass was made twice.
+    assert_eq!(done["passes"], whole["passes"], "{done}");
+    let lines = std::fs::read_to_string(run.join("log.jsonl")).unwrap().lines().count();
+    assert_eq!(lines, 5, "a line per sweep");
 }
 
 /// What a command says on its way, and its last line.

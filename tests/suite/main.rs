@@ -9,6 +9,7 @@ mod batches;
 mod bound;
 mod common;
 mod complete;
+mod components;
 mod crash;
 mod earlier;
 mod encoding;

@@ -1,6 +1,6 @@
 //! Noisy data in a few passes: sweeps over rows with priors that are learned.
 
-use crate::common::{folder, json, result, stderr, tenfill};
+use crate::common::{folder, json, result};
 use std::fmt::Write;
 use std::path::Path;
 use tenfill_engine::bayes::{Data, Fit, Level, Slices};
@@ -12,7 +12,7 @@ const RATINGS: &str =
     "synth -o r --kind ratings --dims 600,400,40 --entries 60000 --validation 0.1 --test 0.1";
 
 /// Numbers that look random, the same everywhere.
-fn random(seed: u64) -> impl FnMut() -> f64 {
+pub fn random(seed: u64) -> impl FnMut() -> f64 {
     let mut state = seed;
     move || {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -135,7 +135,8 @@ pub fn square(numbers: &[f64]) -> Vec<Vec<f64>> {
 /// B f of a row.
 pub fn expected(level: &Level, row: usize) -> Vec<f64> {
     let (n, d) = (level.counts[row], level.features.width);
-    let h: Vec<f64> = level.features.values[row * d..][..d].iter().map(|&x| f64::from(x)).collect();
+    let counted = |&x: &f32| f64::from(x) * n / (n + 3.0);
+    let h: Vec<f64> = level.features.values[row * d..][..d].iter().map(counted).collect();
     let mut f = vec![1.0, n.ln() - 4.0];
     f.extend(&h);
     f.extend(h.iter().map(|h| n.sqrt() * h));
@@ -400,84 +401,4 @@ fn data_with_nothing_in_common_end_with_a_model() {
         assert!(done["train_mse"].as_f64().unwrap().is_finite(), "{done}");
         json(&folder, &format!("evaluate {name} --on validation"));
     }
-}
-
-/// Readings of two modes with three components, few entries per row of the second.
-fn readings(path: &Path, stations: usize, stamps: usize) {
-    let mut next = random(19);
-    let mut normal = || (0..12).map(|_| next()).sum::<f64>() - 6.0;
-    let mut draw = |count: usize| (0..count * 3).map(|_| normal()).collect::<Vec<f64>>();
-    let (p, q) = (draw(stations), draw(stamps));
-    let (mut chosen, mut noise) = (random(23), random(29));
-    let mut text = String::from("station,stamp,value\n");
-    for s in 0..stations {
-        for t in 0..stamps {
-            if chosen() < 0.4 {
-                let e = (0..12).map(|_| noise()).sum::<f64>() - 6.0;
-                let y: f64 = (0..3).map(|c| p[s * 3 + c] * q[t * 3 + c]).sum();
-                writeln!(text, "s{s},{t},{}", 10.0 + y + 0.3 * e).unwrap();
-            }
-        }
-    }
-    std::fs::write(path, text).unwrap();
-}
-
-#[test]
-fn more_components_are_found_where_the_least_of_them_tell_something() {
-    let folder = folder();
-    let mut next = random(31);
-    let mut normal = || (0..12).map(|_| next()).sum::<f64>() - 6.0;
-    let (rows, columns, rank) = (240, 200, 22);
-    let mut draw = |count: usize| (0..count * rank).map(|_| normal()).collect::<Vec<f64>>();
-    let (p, q) = (draw(rows), draw(columns));
-    let (mut chosen, mut noise) = (random(37), random(41));
-    let mut text = String::from("a,b,value\n");
-    for a in 0..rows {
-        for b in 0..columns {
-            if chosen() < 0.6 {
-                let e = (0..12).map(|_| noise()).sum::<f64>() - 6.0;
-                let y: f64 = (0..rank).map(|c| p[a * rank + c] * q[b * rank + c]).sum();
-                writeln!(text, "{a},{b},{}", y + 0.5 * e).unwrap();
-            }
-        }
-    }
-    std::fs::write(folder.path().join("x.csv"), text).unwrap();
-    json(&folder, "convert x.csv -o x --modes a,b --value value");
-    let output = tenfill(&folder).args(["complete", "x", "-o", "run", "--json"]).output().unwrap();
-    let said = stderr(&output);
-    assert!(said.contains("15 components: the least 3 tell") && said.contains("so 31 are tried"), "{said}");
-    let done = json(&folder, "resume run");
-    let number = |field: &str| done[field].as_f64().unwrap();
-    // Noise has a variance of 0.25, the values one of 22; fifteen components leave 5.9.
-    assert!(number("test_mse") < 0.5 && number("passes") <= 35.0, "{done}");
-    assert_eq!(done["rank"], serde_json::json!([31, 31]));
-    // Interrupted before, within and after the trial the bits are the same, with any number of threads.
-    json(&folder, "complete x -o parts --threads 1 --max-iterations 9");
-    for (iteration, threads) in [(11, 2), (13, 3), (20, 1), (250, 2)] {
-        json(&folder, &format!("resume parts --max-iterations {iteration} --threads {threads}"));
-    }
-    assert!(result(&folder.path().join("parts")) == result(&folder.path().join("run")));
-    // With little memory there are fewer, as in a rank that is given.
-    let little = json(&folder, "complete x -o little --memory 16M --threads 1");
-    assert_eq!(little["rank"], serde_json::json!([15, 15]), "{little}");
-}
-
-#[test]
-fn rows_with_few_entries_get_few_components() {
-    let folder = folder();
-    readings(&folder.path().join("x.csv"), 40, 1500);
-    json(&folder, "convert x.csv -o x --modes station,stamp --value value");
-    let done = json(&folder, "complete x -o run --rank auto --threads 2");
-    let ranks: Vec<u64> =
-        done["rank"].as_array().unwrap().iter().map(|rank| rank.as_u64().unwrap()).collect();
-    assert!(ranks.iter().all(|rank| (3..=6).contains(rank)), "{done}");
-    // Three numbers and a bias from 13 entries, and noise of 0.3.
-    assert!(done["errors"]["test"]["rmse"].as_f64().unwrap() < 0.37, "{done}");
-    assert!(done["passes"].as_u64().unwrap() <= 30, "{done}");
-    // What is dropped is dropped after an interruption, too, by any number of threads.
-    json(&folder, "complete x -o parts --rank auto --threads 1 --max-iterations 0");
-    for iteration in [3, 5, 6, 7, 8, 9, 250] {
-        json(&folder, &format!("resume parts --max-iterations {iteration} --threads {}", iteration % 3 + 1));
-    }
-    assert!(result(&folder.path().join("parts")) == result(&folder.path().join("run")));
 }

@@ -116,7 +116,7 @@ pub struct Limits<'a> {
     /// The highest rank of every mode, where the user has given it; of more than three modes the most components of any
     /// pair.
     pub ranks: Option<&'a [usize]>,
-    /// The most components of the first pair, where their number is left to the data.
+    /// The most components of the first pair.
     pub most: usize,
     /// Seeds new rows.
     pub seed: u64,
@@ -184,9 +184,7 @@ impl Course {
         let best = self.best.unwrap_or(mse);
         if !self.trimmed && self.tried.is_empty() && self.sweeps >= FEWEST && gain < NEARLY {
             self.trimmed = true;
-            if limits.ranks.is_none()
-                && let Some((left, gain)) = fit.trim(validation, WORTH_DROPPING)?
-            {
+            if let Some((left, gain)) = fit.trim(validation, WORTH_DROPPING)? {
                 self.left.retain(|change| *change != Change::More);
                 let (percent, plural) = (100.0 * gain, if left == 1 { "" } else { "s" });
                 self.why = Some(format!(
@@ -294,7 +292,6 @@ impl Course {
         let (shape, order) = (&fit.posterior.shape, fit.posterior.levels.len());
         let rows: u64 = fit.posterior.levels.iter().map(|level| level.rows as u64).sum();
         match change {
-            Change::More if limits.ranks.is_some() => Ok(None),
             Change::More => {
                 let squares = fit.squares_by_components(validation)?;
                 let count = squares.len().saturating_sub(1);
@@ -303,7 +300,9 @@ impl Course {
                 }
                 let told = 1.0 - squares[count] / squares[count - count / 4];
                 let more = limits.most.min(2 * count + 1).saturating_sub(count);
-                Ok((told > WORTH_MORE && more >= count / 2).then_some((told, Asked::More(more, count, told))))
+                // A few more are worth the passes of a trial where the user has asked for them.
+                let few = if limits.ranks.is_some() { 1 } else { count / 2 };
+                Ok((told > WORTH_MORE && more >= few).then_some((told, Asked::More(more, count, told))))
             }
             Change::Extend(level) => {
                 let (chosen, evidence) = fit.components_that_change(validation, *level)?;

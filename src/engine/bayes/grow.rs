@@ -51,11 +51,13 @@ impl Evidence {
 }
 
 impl Fit {
-    /// What is left of every validation entry whose rows all have train entries, in units of the values'
-    /// standard deviation: `each(lane's state, indices, residual)`.
+    /// What is left of every validation entry whose rows of some levels have train entries, in units of the values'
+    /// standard deviation: `each(lane's state, indices, residual)`. Rows of other levels may have none, as days behind a
+    /// split by time have: they count as zero.
     pub(super) fn residuals<T: Send>(
         &self,
         validation: &Stream,
+        known: &[usize],
         state: impl Fn() -> T + Sync,
         each: impl Fn(&mut T, &[u32], f64) + Sync + Send,
     ) -> Result<Vec<T>> {
@@ -65,8 +67,8 @@ impl Fit {
             let mut state = state();
             validation.for_each(lane, |block| {
                 block.for_each_weighted(|indices, value, weight| {
-                    let seen = |(level, &index): (&Level, &u32)| level.counts[index as usize] > 0.0;
-                    if weight <= 0.0 || !posterior.levels.iter().zip(indices).all(seen) {
+                    let seen = |&level: &usize| posterior.levels[level].counts[indices[level] as usize] > 0.0;
+                    if weight <= 0.0 || !known.iter().all(seen) {
                         return;
                     }
                     let mut rows: EntryRows<'_> = [&[]; MAX_ORDER];
@@ -112,6 +114,7 @@ impl Fit {
         let levels = &self.posterior.levels;
         let lanes = self.residuals(
             validation,
+            &[one, two, level],
             || vec![[0.0; 2]; rows * count + 1],
             |sums, indices, e| {
                 let p = &levels[one].mean(indices[one] as usize)[segment.first[0]..][..count];
@@ -154,7 +157,9 @@ impl Fit {
     /// validation.
     pub fn pairs_that_are_left(&self, validation: &Stream, pairs: &[[usize; 2]]) -> Result<Vec<Evidence>> {
         let cells = Alike::new(validation, pairs.to_vec());
-        let lanes = self.residuals(validation, || cells.lane(), |lane, at, e| cells.add(lane, at, e))?;
+        let all: Vec<usize> = (0..self.posterior.levels.len()).collect();
+        let lanes =
+            self.residuals(validation, &all, || cells.lane(), |lane, at, e| cells.add(lane, at, e))?;
         Ok(cells.evidence(validation, lanes))
     }
 

@@ -2,11 +2,11 @@
 
 use super::row::{dot, invert, start};
 use crate::kernel::Picked;
+use crate::model::write_features;
 use crate::rows::{Square, triangle_len};
 
-/// Features of a row: who has which entries, before any value is looked at.
-///
-/// f = (1, ln n - 4, h, sqrt(n) h) with n the number of entries; (1) where there are none.
+/// Features of a row: who has which entries, before any value is looked at. f is made of h and the number of entries
+/// (`write_features`).
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Features {
     /// Numbers of h.
@@ -31,16 +31,8 @@ impl Features {
     /// f of a row with so many entries.
     #[inline]
     pub(super) fn of(&self, row: usize, entries: f64, to: &mut [f64]) {
-        to[0] = 1.0;
         let d = self.width;
-        if d > 0 {
-            to[1] = entries.ln() - 4.0;
-            let root = entries.sqrt();
-            for (n, &h) in self.values[row * d..][..d].iter().enumerate() {
-                to[2 + n] = f64::from(h);
-                to[2 + d + n] = root * f64::from(h);
-            }
-        }
+        write_features(self.values[row * d..][..d].iter().map(|&h| f64::from(h)), entries, to);
     }
 }
 

@@ -24,7 +24,7 @@ impl Fit {
         let Some(least) = (1..=count).min_by(|&m, &n| squares[m].total_cmp(&squares[n])) else {
             return Ok(None);
         };
-        // As few as nearly as good. Where no validation entry has all its rows in train, as behind a split by time, nothing
+        // As few as nearly as good. Where no validation entry has both its rows in train, as behind a split by time, nothing
         // is told (0 / 0).
         let gain = 1.0 - squares[least] / squares[count];
         if gain.is_nan() || gain <= worth {
@@ -49,6 +49,7 @@ impl Fit {
         let said = |x: f64| clip.map_or(x, |clip| clip.of(x));
         let lanes = self.residuals(
             validation,
+            &[a, b],
             || vec![0.0; count + 1],
             |squares, indices, left| {
                 let p = &posterior.levels[a].mean(indices[a] as usize)[first[0]..][..count];

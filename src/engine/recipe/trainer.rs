@@ -58,6 +58,12 @@ impl Extra {
         sweeping.fit.posterior.inside.as_ref().map(|inside| inside.at)
     }
 
+    /// Whether there is a model yet: within the first sweep there is none.
+    pub fn has_model(&self, state: &State) -> bool {
+        let found = !self.plan.costs.is_empty() || state.best.is_some() || state.last.cost != 0.0;
+        found || self.sweeping.is_none()
+    }
+
     /// That of the paper's method.
     pub fn plain(ranks: &[usize]) -> Self {
         Extra {
@@ -191,6 +197,9 @@ impl Trainer {
     /// Which rule ends the run here, if any.
     pub fn stop(&self) -> Option<StoppedBy> {
         let last = &self.state.last;
+        if !self.has_model() {
+            return None;
+        }
         if let Some(phase) = &self.state.stochastic {
             // An epoch's cost was measured on the way: nothing but the number of epochs ends it. Where it
             // is small enough, the cost of the point itself decides.
@@ -385,6 +394,11 @@ impl Trainer {
     pub fn is_inside(&self) -> bool {
         self.state.stochastic.as_ref().is_some_and(|phase| phase.about.position > 0)
             || self.extra.inside().is_some()
+    }
+
+    /// Whether there is a model yet: within the first sweep there is none.
+    pub fn has_model(&self) -> bool {
+        self.extra.has_model(&self.state)
     }
 
     /// Lets this cut passes short.

@@ -215,9 +215,9 @@ impl Config {
         }
     }
 
-    /// The components that they begin with.
+    /// The components that they begin with: a rank that is given is the most that may be reached, too.
     pub fn sweep_start(&self) -> usize {
-        if self.rank_auto { self.sweep_rank().min(AUTO_RANK) } else { self.sweep_rank() }
+        self.sweep_rank().min(AUTO_RANK)
     }
 
     /// Lowers the bound of ranks that are left to the data, where so many components would take more than half of this

@@ -41,12 +41,13 @@ pub(super) struct Durable {
     pub model: Option<(usize, u64)>,
 }
 
-/// What tells a state from others of the same run: its iteration, whether it is stuck, and where in an
-/// epoch or a sweep it stands.
+/// What tells a state from others of the same run: its iteration, whether it is stuck, whether its first sweep is over,
+/// and where in an epoch or a sweep it stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Mark {
     iteration: usize,
     stuck: bool,
+    has_model: bool,
     inside: Option<(usize, usize)>,
     sweep: Option<Position>,
 }
@@ -54,7 +55,8 @@ pub(super) struct Mark {
 impl Mark {
     pub(super) fn of(state: &State, extra: &Extra) -> Self {
         let inside = state.stochastic.as_ref().map(|phase| (phase.about.epoch, phase.about.position));
-        Mark { iteration: state.last.iteration, stuck: state.stuck, inside, sweep: extra.inside() }
+        let has_model = extra.has_model(state);
+        Mark { iteration: state.last.iteration, stuck: state.stuck, has_model, inside, sweep: extra.inside() }
     }
 }
 
@@ -72,10 +74,15 @@ impl Saver<'_> {
             durable.checkpoint = Some(this);
             let inside = match this.inside {
                 Some((epoch, chunk)) if chunk > 0 => format!(" (chunk {chunk} of epoch {epoch})"),
+                _ if !this.has_model => " (inside the first sweep)".into(),
                 _ if this.sweep.is_some() => " (inside the next sweep)".into(),
                 _ => String::new(),
             };
             self.control.detail(format!("checkpoint {} is durable{inside}", this.iteration));
+        }
+        if !this.has_model {
+            // It goes on from there, but is not worth an old run in whose place it is to be.
+            return Ok(());
         }
         let model_mark = (kept.0, kept.1.to_bits());
         if durable.model != Some(model_mark) {

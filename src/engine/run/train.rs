@@ -231,14 +231,16 @@ fn begin(
         begun => begun,
     };
     // Last, because a run without a log has nothing that is worth keeping. One that was interrupted before its
-    // first iteration has a log without a line, and begins anew when it is gone on with.
+    // first iteration has a log without a line, and begins anew when it is gone on with, unless sweeps had begun.
     let log = team.agree(Log::open(run.disk(), run.path(), None))?;
     team.agree(run.begun())?;
     let trainer = trainer?;
     let (before, objective) = (Progress::default(), trainer.objective());
     let mut session =
         Session::new(run, dataset, config, limits, control, observe, &budget, usage, before, objective, log);
-    session.log_iteration(&trainer, 1, 0.0)?;
+    if trainer.has_model() {
+        session.log_iteration(&trainer, 1, 0.0)?;
+    }
     session.go_on(trainer)
 }
 
@@ -404,6 +406,9 @@ impl<'a> Session<'a> {
         })?;
         let kept = self.kept(&trainer);
         saver.save(&trainer.state, &trainer.extra, &self.progress(trainer.objective()), kept)?;
+        if !trainer.has_model() {
+            return Err(Error::Interrupted);
+        }
         self.finish(trainer, stopped_by, &saver)
     }
 

@@ -380,8 +380,8 @@ fn the_posterior_is_that_of_long_gibbs_sampling() {
             let d = level.features.width;
             let of = |row: usize| {
                 let n = level.counts[row];
-                let h: Vec<f64> =
-                    level.features.values[row * d..][..d].iter().map(|&x| f64::from(x)).collect();
+                let counted = |&x: &f32| f64::from(x) * n / (n + 3.0);
+                let h: Vec<f64> = level.features.values[row * d..][..d].iter().map(counted).collect();
                 let mut f = vec![1.0, n.max(1e-300).ln() - 4.0];
                 f.extend(&h);
                 f.extend(h.iter().map(|h| n.sqrt() * h));

@@ -17,6 +17,7 @@ mod kernels;
 mod limits;
 mod measure;
 mod processes;
+mod ranks;
 mod ratings;
 mod readings;
 mod scaling;
@@ -49,6 +50,7 @@ enum Command {
     Compare(compare::Arguments),
     Export(export::Arguments),
     Fill(fill::Arguments),
+    Ranks(ranks::Arguments),
     Ratings(ratings::Arguments),
     Readings(readings::Arguments),
     Stochastic(stochastic::Arguments),
@@ -73,6 +75,7 @@ fn main() -> ExitCode {
         Command::Compare(arguments) => compare::run(&arguments),
         Command::Export(arguments) => export::run(&arguments),
         Command::Fill(arguments) => fill::run(&arguments),
+        Command::Ranks(arguments) => ranks::run(&arguments),
         Command::Ratings(arguments) => ratings::run(&arguments),
         Command::Readings(arguments) => readings::run(&arguments),
         Command::Stochastic(arguments) => stochastic::run(&arguments),

@@ -58,11 +58,25 @@ impl Random {
     }
 }
 
+/// What readings are made of but for their noise: the mean of a station and the product of its numbers with those of the hour.
+pub struct Truth {
+    stations: Vec<(f64, [f64; PARTS])>,
+    hours: Vec<[f64; PARTS]>,
+}
+
+/// The yearly cycle, two of the day, three series of weather.
+const PARTS: usize = 6;
+const NOISE: f64 = 0.5;
+
 /// All readings of a year, station by station and hour by hour: station mean N(10, 4), yearly cycle of amplitude
 /// N(8, 2), daily cycle of amplitude N(4, 1) and phase N(0, 0.3) times (1 + 0.4 season), three weather series over all
 /// hours (AR(1), 0.985, innovations 0.4) with station loadings N(0, 1), noise 0.5. Of every station 60 % are missing,
 /// and two weeks.
 pub fn readings(seed: u64) -> Vec<Reading> {
+    drawn(seed).0
+}
+
+fn drawn(seed: u64) -> (Vec<Reading>, Truth) {
     let mut random = Random::new(seed);
     let mut weather = vec![[0.0; 3]; DAYS * HOURS];
     for series in 0..3 {
@@ -73,10 +87,18 @@ pub fn readings(seed: u64) -> Vec<Reading> {
         }
     }
     let mut all = Vec::with_capacity(STATIONS * DAYS * HOURS);
+    let (mut stations, mut hours) = (Vec::new(), Vec::new());
+    for (stamp, [a, b, c]) in weather.iter().copied().enumerate() {
+        let season = (TAU * (stamp / HOURS) as f64 / DAYS as f64).cos();
+        let (sine, cosine) = (TAU * (stamp % HOURS) as f64 / HOURS as f64).sin_cos();
+        hours.push([season, (1.0 + 0.4 * season) * cosine, -(1.0 + 0.4 * season) * sine, a, b, c]);
+    }
     for station in 0..STATIONS {
         let [mean, yearly, daily, phase] =
             [(10.0, 4.0), (8.0, 2.0), (4.0, 1.0), (0.0, 0.3)].map(|(m, d)| random.normal(m, d));
         let loadings = [(); 3].map(|()| random.normal(0.0, 1.0));
+        let [a, b, c] = loadings;
+        stations.push((mean, [yearly, daily * phase.cos(), daily * phase.sin(), a, b, c]));
         let silent = (random.uniform() * (DAYS - SILENT) as f64) as usize;
         for day in 0..DAYS {
             let season = (TAU * day as f64 / DAYS as f64).cos();
@@ -85,13 +107,75 @@ pub fn readings(seed: u64) -> Vec<Reading> {
                 let of_weather = weather[day * HOURS + hour];
                 let mut value = mean + yearly * season + daily * (1.0 + 0.4 * season) * cycle;
                 value += loadings.iter().zip(of_weather).map(|(loading, x)| loading * x).sum::<f64>();
-                value += random.normal(0.0, 0.5);
+                value += random.normal(0.0, NOISE);
                 let missing = random.uniform() < MISSING || (silent..silent + SILENT).contains(&day);
                 all.push(Reading { station, day, hour, value, missing });
             }
         }
     }
-    all
+    (all, Truth { stations, hours })
+}
+
+impl Truth {
+    /// The RMSE of the missing readings for somebody who knows all of the stations, the noise, and how the numbers of hours vary, and
+    /// finds those of every hour from this share of its known readings: no model in which hours are exchangeable does better.
+    fn error(&self, all: &[Reading], share: f64) -> f64 {
+        let hours = self.hours.len() as f64;
+        let mut mean = [0.0; PARTS];
+        self.hours.iter().for_each(|x| (0..PARTS).for_each(|i| mean[i] += x[i] / hours));
+        let mut spread = [[0.0; PARTS]; PARTS];
+        for x in &self.hours {
+            for i in 0..PARTS {
+                (0..PARTS).for_each(|j| spread[i][j] += (x[i] - mean[i]) * (x[j] - mean[j]) / hours);
+            }
+        }
+        let (mut chance, mut known) = (Random::new(0), vec![Vec::new(); self.hours.len()]);
+        for reading in all.iter().filter(|reading| !reading.missing && chance.uniform() < share) {
+            known[reading.stamp()].push(reading);
+        }
+        let told = |station: usize, x: &[f64; PARTS]| {
+            let (mean, loadings) = &self.stations[station];
+            mean + (0..PARTS).map(|i| loadings[i] * x[i]).sum::<f64>()
+        };
+        // E x = m + V L^T (L V L^T + noise)^-1 (y - L m), L having a row per known reading.
+        let found = |known: &[&Reading]| {
+            let toward: Vec<[f64; PARTS]> = known
+                .iter()
+                .map(|reading| {
+                    let loadings = &self.stations[reading.station].1;
+                    [0, 1, 2, 3, 4, 5].map(|i| (0..PARTS).map(|j| spread[i][j] * loadings[j]).sum())
+                })
+                .collect();
+            let row = |(n, reading): (usize, &&Reading)| {
+                let loadings = &self.stations[reading.station].1;
+                let mut row: Vec<f64> =
+                    toward.iter().map(|v| (0..PARTS).map(|i| v[i] * loadings[i]).sum()).collect();
+                row[n] += NOISE * NOISE;
+                row.push(reading.value - told(reading.station, &mean));
+                row
+            };
+            let weights = solved(known.iter().enumerate().map(row).collect());
+            [0, 1, 2, 3, 4, 5]
+                .map(|i| mean[i] + toward.iter().zip(&weights).map(|(v, w)| v[i] * w).sum::<f64>())
+        };
+        let found: Vec<[f64; PARTS]> = known.iter().map(|known| found(known)).collect();
+        let missing = || all.iter().filter(|reading| reading.missing);
+        let squares = missing().map(|of| (of.value - told(of.station, &found[of.stamp()])).powi(2));
+        (squares.sum::<f64>() / missing().count() as f64).sqrt()
+    }
+}
+
+/// The solution of equations whose rows end with their right sides; the matrix is positive definite.
+fn solved(mut rows: Vec<Vec<f64>>) -> Vec<f64> {
+    let n = rows.len();
+    for i in 0..n {
+        let pivot = rows[i].clone();
+        for (_, row) in rows.iter_mut().enumerate().filter(|(j, _)| *j != i) {
+            let by = row[i] / pivot[i];
+            (i..=n).for_each(|c| row[c] -= by * pivot[c]);
+        }
+    }
+    rows.iter().enumerate().map(|(i, row)| row[n] / row[i]).collect()
 }
 
 /// Measure sweeps on readings: the error of what is missing, and passes
@@ -105,6 +189,12 @@ pub struct Arguments {
     /// The first of them
     #[arg(long, default_value_t = 1)]
     first_seed: u64,
+    /// The percentage of the known readings that is kept for validation
+    #[arg(long, default_value_t = 3)]
+    validation: u32,
+    /// The modes; of several, one after the other
+    #[arg(long, value_delimiter = ' ', default_value = "station,stamp station,day,hour")]
+    modes: Vec<String>,
 }
 
 pub fn run(arguments: &Arguments) -> Result<(), String> {
@@ -113,16 +203,19 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
     println!("readings of {STATIONS} stations x {DAYS} days x {HOURS} hours; RMSE of those that are missing");
     println!("seed  modes                  RMSE   passes  CPU s   MB  rank");
     for seed in arguments.first_seed..arguments.first_seed + arguments.seeds {
-        let all = readings(seed);
+        let (all, truth) = drawn(seed);
+        let share = 1.0 - f64::from(arguments.validation) / 100.0;
+        println!("{seed:>4}  known stations       {:>6.4}", truth.error(&all, share));
+        let split = format!("{}/{}/0", 100 - arguments.validation, arguments.validation);
         let (known, missing) = (dir.join("readings.csv"), dir.join("readings-missing.csv"));
         for (path, wanted) in [(&known, false), (&missing, true)] {
             write(path, all.iter().filter(|reading| reading.missing == wanted))?;
         }
-        for modes in ["station,stamp", "station,day,hour"] {
+        for modes in &arguments.modes {
             let run = dir.join("readings-run");
             let mut command = Command::new(tenfill);
             command.args(["complete", "--quiet", "--json", "--force", "--rank", "auto"]);
-            command.args(["--modes", modes, "--value", "value", "--split", "97/3/0", "-o"]);
+            command.args(["--modes", modes, "--value", "value", "--split", &split, "-o"]);
             let done = measure::last_line(command.arg(&run).arg(&known))?;
             let mut command = Command::new(tenfill);
             command.args(["evaluate", "--quiet", "--json"]).arg(&run).arg("--on").arg(&missing);
@@ -145,7 +238,7 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
     Ok(())
 }
 
-fn write<'r>(path: &Path, readings: impl Iterator<Item = &'r Reading>) -> Result<(), String> {
+pub fn write<'r>(path: &Path, readings: impl Iterator<Item = &'r Reading>) -> Result<(), String> {
     let mut text = String::from("station,stamp,day,hour,value\n");
     for reading in readings {
         let Reading { station, day, hour, value, .. } = reading;
@@ -153,4 +246,29 @@ fn write<'r>(path: &Path, readings: impl Iterator<Item = &'r Reading>) -> Result
         writeln!(text, "s{station},{stamp},{day},{hour},{value:.4}").map_err(|error| error.to_string())?;
     }
     std::fs::write(path, text).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{NOISE, drawn, solved};
+
+    #[test]
+    fn readings_are_what_the_truth_says_and_noise() {
+        let (all, truth) = drawn(7);
+        let left = all.iter().map(|reading| {
+            let (mean, loadings) = &truth.stations[reading.station];
+            let parts = loadings.iter().zip(&truth.hours[reading.stamp()]).map(|(a, b)| a * b);
+            reading.value - mean - parts.sum::<f64>()
+        });
+        let noise = (left.map(|e| e * e).sum::<f64>() / all.len() as f64).sqrt();
+        assert!((noise / NOISE - 1.0).abs() < 0.01, "{noise}");
+        // The fewer readings are known, the less is told.
+        let (much, little) = (truth.error(&all, 1.0), truth.error(&all, 0.5));
+        assert!(NOISE < much && much < little, "{much} {little}");
+    }
+
+    #[test]
+    fn equations_are_solved() {
+        assert_eq!(solved(vec![vec![4.0, 2.0, 10.0], vec![2.0, 3.0, 9.0]]), [1.5, 2.0]);
+    }
 }

@@ -77,7 +77,7 @@ pub(super) fn about(uncertainty: &Uncertainty) -> Value {
         "noise_variance": uncertainty.held_out_noise * unit * unit,
         "train_noise_variance": uncertainty.noise * unit * unit,
         "tails": uncertainty.tails,
-        "features": "f = (1, ln n - 4, h, sqrt(n) h), n the entries of the id; a row is normal with mean B f and covariance V",
+        "features": "f = (1, ln n - 4, w h, w sqrt(n) h), w = n / (n + 3), n the entries of the id; a row is normal with mean B f and covariance V",
     })
 }
 
