@@ -46,6 +46,20 @@ fn many_components() -> Vec<(usize, usize, f64)> {
     all
 }
 
+/// As many components as a mode has ids meet any train entries: that says nothing of others.
+#[test]
+fn a_rank_that_meets_any_entries_is_not_taken_for_exact() {
+    let folder = folder();
+    readings(&folder.path().join("x.csv"), 12, 600);
+    json(&folder, "convert x.csv -o x --modes station,stamp --value value");
+    let error = |rank: &str| {
+        let done = json(&folder, &format!("complete x -o run{rank} --rank {rank},{rank}"));
+        done["test_mse"].as_f64().unwrap()
+    };
+    let (low, high) = (error("4"), error("12"));
+    assert!(high < 1.02 * low, "{high} {low}");
+}
+
 #[test]
 fn more_components_are_found_where_the_least_of_them_tell_something() {
     let folder = folder();

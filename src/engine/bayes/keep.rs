@@ -1,7 +1,7 @@
 //! What a model keeps of a fit beside its means: how sure it is of them.
 
 use super::sweeps::{Posterior, Terms};
-use crate::model::{ModeUncertainty, RowFeatures, Tails, Uncertainty};
+use crate::model::{ModeUncertainty, Tails, Uncertainty};
 
 impl Posterior {
     /// Variances, priors and noise, with modes in the user's order. Counts and features, which never change, are
@@ -37,13 +37,7 @@ impl Posterior {
         for (level, &mode) in self.levels.iter().zip(&terms.mode_order) {
             let (to, from) = (&mut uncertainty.modes[mode], &level.features);
             to.counts.clone_from(&level.counts);
-            to.features = RowFeatures {
-                width: from.width,
-                values: from.values.clone(),
-                basis: from.basis.clone(),
-                centre: from.centre.clone(),
-                scale: from.scale.clone(),
-            };
+            to.features.clone_from(from);
         }
     }
 }

@@ -2,39 +2,8 @@
 
 use super::row::{dot, invert, start};
 use crate::kernel::Picked;
-use crate::model::write_features;
+use crate::model::RowFeatures;
 use crate::rows::{Square, triangle_len};
-
-/// Features of a row: who has which entries, before any value is looked at. f is made of h and the number of entries
-/// (`write_features`).
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Features {
-    /// Numbers of h.
-    pub width: usize,
-    /// h, row after row.
-    pub values: Vec<f32>,
-    /// What an entry with a row of this level adds to the sum behind h of the other's; where it is empty, that is h
-    /// before it was centred and scaled.
-    pub basis: Vec<f32>,
-    /// What was taken from the columns of h, and what they were then divided by.
-    pub centre: Vec<f64>,
-    /// Likewise.
-    pub scale: Vec<f64>,
-}
-
-impl Features {
-    /// Numbers of f.
-    pub fn count(&self) -> usize {
-        if self.width == 0 { 1 } else { 2 + 2 * self.width }
-    }
-
-    /// f of a row with so many entries.
-    #[inline]
-    pub(super) fn of(&self, row: usize, entries: f64, to: &mut [f64]) {
-        let d = self.width;
-        write_features(self.values[row * d..][..d].iter().map(|&h| f64::from(h)), entries, to);
-    }
-}
 
 /// Rows are normal before their entries are seen: with mean B f and covariance V.
 #[derive(Debug, Clone, PartialEq)]
@@ -275,7 +244,7 @@ pub struct Level {
     /// The weight of every row's entries.
     pub counts: Vec<f64>,
     /// What is known of a row before its values.
-    pub features: Features,
+    pub features: RowFeatures,
     /// The prior.
     pub prior: Prior,
 }

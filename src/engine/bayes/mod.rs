@@ -48,7 +48,7 @@ mod worker;
 pub use course::{Change, Course, Limits, Trial};
 pub use grow::Evidence;
 pub use inside::{Aside, Inside, Position};
-pub use level::{Features, Level, Prior};
+pub use level::{Level, Prior};
 pub use memory::{Room, Sizes};
 pub use offsets::{Cells, Table};
 pub use onto::Origins;

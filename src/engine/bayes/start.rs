@@ -1,12 +1,13 @@
 //! What is found out before the first sweep: counts, features of who has which entries, and first rows.
 
 use super::cells::{Alike, pairs_of};
-use super::level::{Features, Level, Prior};
+use super::level::{Level, Prior};
 use super::row::axpy;
 use super::shape::Shape;
 use super::slices::{Entries, Slices};
 use crate::error::{Error, Result};
 use crate::manifold::{Distribution, orthonormalize};
+use crate::model::RowFeatures;
 use crate::reduce::{own_lanes, sum_in_order};
 use crate::rows::Rows;
 use crate::stream::Stream;
@@ -496,7 +497,7 @@ pub(super) fn levels(
     let first = psi;
     // h of the first level is the mean of this over its entries, that of the second the mean of the first's.
     let basis: Vec<f32> = basis.into_iter().map(|x| x as f32).collect();
-    let (of_a, of_b) = (standardised(h, of_a, d), Features { basis, ..standardised(back, of_b, d) });
+    let (of_a, of_b) = (standardised(h, of_a, d), RowFeatures { basis, ..standardised(back, of_b, d) });
     let mut levels = Vec::new();
     for (number, (counts, biases)) in look.counts.iter().zip(&look.biases).enumerate() {
         let k = shape.widths[number];
@@ -505,7 +506,7 @@ pub(super) fn levels(
         } else if number == b {
             (of_b.clone(), SECOND_PRIOR)
         } else {
-            (Features::default(), (OTHER_PRIOR, OTHER_PRIOR))
+            (RowFeatures::default(), (OTHER_PRIOR, OTHER_PRIOR))
         };
         let variances: Vec<f64> =
             (0..k).map(|column| if column + 1 == k { of_bias } else { of_rows }).collect();
@@ -613,10 +614,10 @@ fn standard(mut rows: Vec<f64>, weights: &[f64], width: usize) -> Vec<f64> {
     rows
 }
 
-fn standardised(rows: Vec<f64>, weights: &[f64], width: usize) -> Features {
+fn standardised(rows: Vec<f64>, weights: &[f64], width: usize) -> RowFeatures {
     let centre = means(&rows, weights, width);
     let rows = centred(rows, weights, width);
     let scale = squares(&rows, weights, width).into_iter().map(f64::sqrt).collect();
     let values = standard(rows, weights, width).into_iter().map(|x| x as f32).collect();
-    Features { width, values, basis: Vec::new(), centre, scale }
+    RowFeatures { width, values, basis: Vec::new(), centre, scale, half: RowFeatures::HALF }
 }

@@ -1,11 +1,10 @@
 //! Sweeps over rows, in a checkpoint.
 
 use crate::bayes::{
-    Aside, Cells, Course, Features, Fit, Inside, Level, Position, Posterior, Prior, RowNumbers, Shape, Table,
-    Terms,
+    Aside, Cells, Course, Fit, Inside, Level, Position, Posterior, Prior, RowNumbers, Shape, Table, Terms,
 };
 use crate::error::{Error, Result};
-use crate::model::Arrays;
+use crate::model::{Arrays, RowFeatures};
 use crate::recipe::Sweeping;
 use crate::storage::ContainerWriter;
 use serde::{Deserialize, Serialize};
@@ -73,6 +72,9 @@ struct LevelAbout {
     /// Whether covariances are whole.
     #[serde(default)]
     whole: bool,
+    /// The entries with which h counts half. Not in files from before it counted for less.
+    #[serde(default)]
+    half: f64,
 }
 
 fn doubles(numbers: &[f32]) -> Vec<f64> {
@@ -110,7 +112,7 @@ fn write_posterior(writer: &mut ContainerWriter<'_>, prefix: &str, posterior: &P
         if whole {
             writer.array(name("covariances"), &doubles(&level.covariances));
         }
-        let Features { width, basis, centre, scale, .. } = &level.features;
+        let RowFeatures { width, basis, centre, scale, half, .. } = &level.features;
         let (tells, has_basis) = (!centre.is_empty(), !basis.is_empty());
         if tells {
             writer.array(name("centre"), centre);
@@ -125,6 +127,7 @@ fn write_posterior(writer: &mut ContainerWriter<'_>, prefix: &str, posterior: &P
             tells,
             basis: has_basis,
             whole,
+            half: *half,
         });
     }
     writer.array(format!("{prefix}sums"), &posterior.sums);
@@ -246,12 +249,13 @@ fn read_posterior(
         let part = |what: &str, there: bool, length: Option<usize>| {
             if there { array(what, length) } else { Ok(Vec::new()) }
         };
-        let features = Features {
+        let features = RowFeatures {
             width: level.features,
             values: singles(array("features", of_features)?),
             basis: singles(part("basis", level.basis, of_features)?),
             centre: part("centre", level.tells, Some(level.features))?,
             scale: part("scale", level.tells, Some(level.features))?,
+            half: level.half,
         };
         let coefficients = array("coefficients", k.checked_mul(features.count()))?;
         let prior = Prior::of(coefficients, array("covariance", Some(k * k))?, level.ridge);

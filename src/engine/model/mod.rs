@@ -27,7 +27,7 @@ pub use predictive::{Predictive, Tails};
 pub use resolve::{Found, ModeIds};
 pub use spread::{Spreads, Variance};
 pub use uncertainty::{ModeUncertainty, RowFeatures, Uncertainty};
-pub(crate) use uncertainty::{UncertaintyAbout, read_uncertainty, write_features, write_uncertainty};
+pub(crate) use uncertainty::{UncertaintyAbout, read_uncertainty, write_uncertainty};
 
 use crate::error::{Error, Result};
 use crate::manifold::{Core, Point};

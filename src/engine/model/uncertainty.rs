@@ -46,8 +46,9 @@ pub struct ModeUncertainty {
     pub features: RowFeatures,
 }
 
-/// h of every row of a mode: who has which entries. Its features are f = (1, ln n - 4, w h, w sqrt(n) h), w = n / (n + 3), n being
-/// the number of its entries; (1) where h has no numbers.
+/// h of every row of a mode: who has which entries, before any value is looked at. Its features are
+/// f = (1, ln n - 4, w h, w sqrt(n) h), n being the number of its entries, w = n / (n + [`half`](Self::half)); (1) where h
+/// has no numbers.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct RowFeatures {
     /// Numbers of h.
@@ -61,35 +62,45 @@ pub struct RowFeatures {
     pub centre: Vec<f64>,
     /// Likewise.
     pub scale: Vec<f64>,
-}
-
-/// The entries with which h counts half. That of a row with few is a mean over few, mostly chance, and many times as
-/// large as that of others: a few such rows would say what B is in the directions of their h, of which they know nothing.
-/// Chosen on splits 1 to 3 of MovieLens-100K and the small set, and seeds 4 and 6 of `tools/measure-use.py cold` (RMSE of users
-/// that were trained with one entry), among 0, 1, 2, 3, 5 and 20: 1.149 and 1.253 with 0, 1.068 and 1.094 with 3, 1.051 and 1.077 with
-/// 20; the small set is best with 3 and 5 (0.15 % below 0 on split 2), MovieLens-100K with 0 to 2 (3: +0.04 % on split 1, 20: +0.24 %).
-const HALF: f64 = 3.0;
-
-/// f = (1, ln n - 4, w h, w sqrt(n) h) of a row with n entries, w = n / (n + 3); (1) where there is no h.
-#[inline]
-pub(crate) fn write_features(h: impl Iterator<Item = f64>, entries: f64, to: &mut [f64]) {
-    let (one, rest) = to.split_at_mut(1);
-    one[0] = 1.0;
-    if let Some((size, rest)) = rest.split_first_mut() {
-        *size = entries.max(f64::MIN_POSITIVE).ln() - 4.0;
-        let (counted, root) = (entries / (entries + HALF), entries.sqrt());
-        let (plain, scaled) = rest.split_at_mut(rest.len() / 2);
-        for ((h, plain), scaled) in h.zip(plain).zip(scaled) {
-            *plain = counted * h;
-            *scaled = root * *plain;
-        }
-    }
+    /// The entries with which h counts half; 0 in files from before it counted for less.
+    pub half: f64,
 }
 
 impl RowFeatures {
+    /// What `half` is. h of a row with few entries is a mean over few, mostly chance, and many times as large as that
+    /// of others: a few such rows would say what B is in the directions of their h, of which they know nothing.
+    /// Chosen on splits 1 to 3 of MovieLens-100K and the small set, and seeds 4 and 6 of `tools/measure-use.py cold` (RMSE of users
+    /// that were trained with one entry), among 0, 1, 2, 3, 5 and 20: 1.149 and 1.253 with 0, 1.068 and 1.094 with 3, 1.051 and 1.077 with
+    /// 20; the small set is best with 3 and 5 (0.15 % below 0 on split 2), MovieLens-100K with 0 to 2 (3: +0.04 % on split 1, 20: +0.24 %).
+    pub const HALF: f64 = 3.0;
+
     /// Numbers of f.
     pub fn count(&self) -> usize {
         if self.width == 0 { 1 } else { 2 + 2 * self.width }
+    }
+
+    /// f of a row that is here, with so many entries.
+    #[inline]
+    pub(crate) fn of(&self, row: usize, entries: f64, to: &mut [f64]) {
+        let d = self.width;
+        self.of_h(self.values[row * d..][..d].iter().map(|&h| f64::from(h)), entries, to);
+    }
+
+    /// f of a row with this h and so many entries.
+    #[inline]
+    fn of_h(&self, h: impl Iterator<Item = f64>, entries: f64, to: &mut [f64]) {
+        let (one, rest) = to.split_at_mut(1);
+        one[0] = 1.0;
+        if let Some((size, rest)) = rest.split_first_mut() {
+            *size = entries.max(f64::MIN_POSITIVE).ln() - 4.0;
+            let root = entries.sqrt();
+            let counted = if self.half > 0.0 { entries / (entries + self.half) } else { 1.0 };
+            let (plain, scaled) = rest.split_at_mut(rest.len() / 2);
+            for ((h, plain), scaled) in h.zip(plain).zip(scaled) {
+                *plain = counted * h;
+                *scaled = root * *plain;
+            }
+        }
     }
 
     /// Whether h of a new row can be told.
@@ -179,7 +190,7 @@ impl ModeUncertainty {
     /// f of a row with these h and so many entries.
     pub fn features_of(&self, h: &[f64], entries: f64) -> Vec<f64> {
         let mut f = vec![0.0; self.features.count()];
-        write_features(h.iter().copied(), entries, &mut f);
+        self.features.of_h(h.iter().copied(), entries, &mut f);
         f
     }
 
@@ -239,6 +250,9 @@ struct ModeAbout {
     counts: bool,
     /// Whether it is known how h is made.
     tells: bool,
+    /// The entries with which it counts half. Not in files from before it counted for less.
+    #[serde(default)]
+    half: f64,
 }
 
 impl UncertaintyAbout {
@@ -251,6 +265,7 @@ impl UncertaintyAbout {
             basis: !mode.features.basis.is_empty(),
             counts: !mode.counts.is_empty(),
             tells: mode.features.tells(),
+            half: mode.features.half,
         };
         let Uncertainty { unit, noise, held_out_noise, tails, pair, modes } = uncertainty;
         let modes = modes.iter().map(mode).collect();
@@ -299,7 +314,8 @@ pub(crate) fn read_uncertainty(
     let [a, b] = about.pair;
     let positive =
         about.noise > 0.0 && about.held_out_noise > 0.0 && about.unit > 0.0 && about.tails.are_sensible();
-    let sensible = positive && a != b && a.max(b) < dims.len();
+    let halves = about.modes.iter().all(|mode| (0.0..1e9).contains(&mode.half));
+    let sensible = positive && halves && a != b && a.max(b) < dims.len();
     if about.modes.len() != dims.len() || !sensible {
         return Err(flaw());
     }
@@ -328,6 +344,7 @@ pub(crate) fn read_uncertainty(
                 basis: singles("basis", if mode.basis { of(d)? } else { 0 })?,
                 centre: array("centre", few)?,
                 scale: array("scale", few)?,
+                half: mode.half,
             },
         };
         let negative = read.variances.iter().any(|s| *s < 0.0) || read.unknown.iter().any(|s| *s < 0.0);

@@ -161,6 +161,11 @@ impl Plan {
         patience > 0 && self.best.is_some_and(|(_, at)| iteration - at >= patience)
     }
 
+    /// Whether validation, where there is any, leaves nothing to ask.
+    pub fn is_exact(&self, variance: f64) -> bool {
+        self.best.is_none_or(|(mse, _)| mse <= TINY * variance)
+    }
+
     /// Whether it depends on biases what the plain method's error means.
     pub fn wants_biases(&self, iteration: usize, stuck: bool, variance: f64) -> bool {
         let above = |share: f64| self.best.is_some_and(|(mse, _)| mse > share * variance);

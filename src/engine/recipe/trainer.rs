@@ -209,17 +209,14 @@ impl Trainer {
         }
         if self.is_elsewhere() {
             // All other rules wait until the better one of two fits is known.
-            let tolerance = self.fitting.terms.options.tolerance;
-            let small = last.train_mse <= tolerance && (tolerance > 0.0 || last.train_mse == 0.0);
             let used_up = last.iteration >= self.fitting.terms.options.max_iterations;
-            let rules = [(small, StoppedBy::Tolerance), (used_up, StoppedBy::MaxIterations)];
+            let rules = [(self.is_exact(), StoppedBy::Tolerance), (used_up, StoppedBy::MaxIterations)];
             return rules.into_iter().find(|(holds, _)| *holds).map(|(_, rule)| rule);
         }
         if self.is_simple() {
             return self.fitting.solver.stop(&self.state).filter(|rule| !self.gives_up(*rule));
         }
-        let tolerance = self.fitting.terms.options.tolerance;
-        if last.train_mse <= tolerance && (tolerance > 0.0 || last.train_mse == 0.0) {
+        if self.is_exact() {
             Some(StoppedBy::Tolerance)
         } else if last.iteration >= self.fitting.terms.options.max_iterations {
             Some(StoppedBy::MaxIterations)
@@ -228,6 +225,17 @@ impl Trainer {
         } else {
             None
         }
+    }
+
+    /// Whether the train entries are met to the tolerance.
+    fn meets_train(&self) -> bool {
+        let (mse, tolerance) = (self.state.last.train_mse, self.fitting.terms.options.tolerance);
+        mse <= tolerance && (tolerance > 0.0 || mse == 0.0)
+    }
+
+    /// Whether that is all there is to say: a tensor of a high rank meets any entries, and validation tells.
+    fn is_exact(&self) -> bool {
+        self.meets_train() && self.extra.plan.is_exact(self.fitting.terms.variance)
     }
 
     /// Whether nothing follows the present stage, so that the solver's own rules end the run.
@@ -349,6 +357,7 @@ impl Trainer {
     pub(super) fn ended(&self) -> bool {
         let state = &self.state;
         state.stuck
+            || !self.is_simple() && self.meets_train()
             || state.last.gradient_norm
                 <= self.fitting.terms.options.gradient_tolerance * state.first_gradient_norm
     }

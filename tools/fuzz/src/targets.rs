@@ -277,6 +277,7 @@ fn models(place: &Path) -> Vec<Vec<u8>> {
                 basis: vec![0.25; if mode == 1 { dim } else { 0 }],
                 centre: vec![0.1],
                 scale: vec![2.0],
+                half: RowFeatures::HALF,
             }
         } else {
             RowFeatures::default()

@@ -77,7 +77,8 @@ pub(super) fn about(uncertainty: &Uncertainty) -> Value {
         "noise_variance": uncertainty.held_out_noise * unit * unit,
         "train_noise_variance": uncertainty.noise * unit * unit,
         "tails": uncertainty.tails,
-        "features": "f = (1, ln n - 4, w h, w sqrt(n) h), w = n / (n + 3), n the entries of the id; a row is normal with mean B f and covariance V",
+        "features_half": uncertainty.modes[uncertainty.pair[0]].features.half,
+        "features": "f = (1, ln n - 4, w h, w sqrt(n) h), w = n / (n + features_half), n the entries of the id; a row is normal with mean B f and covariance V",
     })
 }
 
