@@ -207,7 +207,8 @@ impl Trainer {
             return rules.into_iter().find(|(holds, _)| *holds).map(|(_, rule)| rule);
         }
         if self.is_simple() {
-            return self.fitting.solver.stop(&self.state).filter(|rule| !self.gives_up(*rule));
+            let rule = self.fitting.solver.stop(&self.state).filter(|rule| !self.gives_up(*rule));
+            return rule.or_else(|| self.is_at_floor().then_some(StoppedBy::Floor));
         }
         let tolerance = self.fitting.terms.options.tolerance;
         if last.train_mse <= tolerance && (tolerance > 0.0 || last.train_mse == 0.0) {
