@@ -100,6 +100,24 @@ fn noisy_data_cost_no_more_passes() {
     assert!(number(&auto, "test_mse") < 1.01 * number(&cg, "test_mse"), "{auto} against {cg}");
 }
 
+/// Where noise is all that is left, a run ends: without validation entries, and whether or not components are looked for.
+/// Going on from there changes nothing, and who wants all iterations gets them.
+#[test]
+fn noise_ends_a_run() {
+    let place = folder();
+    for (noise, most) in [("1e-3", 60.0), ("1e-1", 160.0)] {
+        synth(place.path(), &format!("--force --noise {noise}"));
+        let found = json(place.path(), &format!("complete data -o run{noise} --rank 3 {PLAIN}"));
+        assert_eq!(found["stopped_by"], "floor", "{found}");
+        assert!(number(&found, "passes") < most, "{found}");
+        let again = json(place.path(), &format!("resume run{noise} --max-iterations 400"));
+        assert_eq!([&again["iterations"], &again["test_mse"]], [&found["iterations"], &found["test_mse"]]);
+    }
+    let all = json(place.path(), &format!("complete data -o all --rank 3 {PLAIN} --tolerance 0"));
+    assert_ne!(all["stopped_by"], "floor", "{all}");
+    assert!(number(&all, "test_mse") > 0.9 * number(&json(place.path(), "evaluate run1e-1"), "mse"));
+}
+
 /// From a model that is there already, nothing is to be crossed.
 #[test]
 fn a_warm_start_has_no_chunks() {

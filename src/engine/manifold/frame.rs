@@ -74,6 +74,24 @@ impl<'a> Frame<'a> {
         sum + xi.core.dot(&eta.core)
     }
 
+    /// Shortens every row of a mode whose share of g_x(xi, xi) is above that mode's bound to it. Rows say nothing of one
+    /// another, so that processes need not either.
+    pub fn bound_rows(&self, xi: &mut Tangent, most: impl Fn(usize) -> f64) {
+        for (mode, frame) in self.modes.iter().enumerate() {
+            let (rows, r, most) = (&mut xi.factors[mode], frame.weights.len(), most(mode));
+            let metric = frame.metric();
+            for index in rows.own() {
+                let row = rows.row_mut(index);
+                let along = |a: usize| (0..r).map(|b| metric[(a, b)] * row[b]).sum::<f64>();
+                let change: f64 = (0..r).map(|a| row[a] * along(a)).sum();
+                if change > most {
+                    let share = (most / change).sqrt();
+                    row.iter_mut().for_each(|x| *x *= share);
+                }
+            }
+        }
+    }
+
     /// Turns Euclidean partials into the Riemannian gradient, in place:
     /// Psi_x(E_1 A_1^-1, ..., E_D A_D^-1, E_G). It is horizontal as it is, because the cost does
     /// not change along the vertical space.
@@ -172,6 +190,12 @@ impl<'a> Frame<'a> {
 }
 
 impl ModeFrame {
+    /// A, in the factor's own columns.
+    fn metric(&self) -> Square {
+        let (v, w) = (&self.basis, &self.weights);
+        Square::from_fn(w.len(), |i, j| (0..w.len()).map(|a| v[(i, a)] * v[(j, a)] * w[a]).sum())
+    }
+
     /// A^-1, in the factor's own columns.
     pub(super) fn inverse(&self) -> Square {
         let (v, w) = (&self.basis, &self.weights);

@@ -255,3 +255,27 @@ fn large_ranks_take_the_iterative_solve() {
         assert!(frame.inner(&xi, &vertical).abs() < 1e-12 * size, "{name}");
     }
 }
+
+#[test]
+fn rows_are_shortened_to_their_bound_and_no_others() {
+    everywhere(|label, point, frame, rng| {
+        let before = random_ambient(point, rng);
+        let share = |xi: &Tangent, mode: usize, row: usize| {
+            let mut alone = Tangent::zeros_like(point);
+            alone.factors[mode].row_mut(row).copy_from_slice(xi.factors[mode].row(row));
+            frame.inner(&alone, &alone)
+        };
+        // The second row's share is the bound: some are above it, some below, of every mode.
+        let mut after = before.clone();
+        frame.bound_rows(&mut after, |mode| share(&before, mode, 1));
+        assert_eq!(after.core, before.core);
+        for (mode, dim) in point.dims().into_iter().enumerate() {
+            let most = share(&before, mode, 1);
+            for row in 0..dim {
+                let expected = share(&before, mode, row).min(most);
+                let close = (share(&after, mode, row) / expected - 1.0).abs() < 1e-9;
+                assert!(close, "{label}, row {row} of mode {mode}");
+            }
+        }
+    });
+}

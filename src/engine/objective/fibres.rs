@@ -230,12 +230,22 @@ impl Fibres {
         self.ids.len()
     }
 
-    /// The leading eigenvector of the sum over fibres of e_i e_i', i != i', over `rows` rows. None where there are not
-    /// enough entries to tell, or nothing that they have in common.
-    pub fn leading(&self, rows: usize, seed: u64) -> Option<Vec<f64>> {
+    /// The leading eigenvector of the sum over fibres of e_i e_i', i != i', over `rows` rows, and how many times larger its
+    /// eigenvalue is than one of chance, with signs drawn anew. None where there are not enough entries to tell, or
+    /// nothing that they have in common. The residuals are used up.
+    pub fn leading(&mut self, rows: usize, seed: u64) -> Option<(Vec<f64>, f64)> {
         if self.entries() < rows {
             return None;
         }
+        let (value, vector) = self.largest(rows, seed)?;
+        let mut rng = Pcg64::seed_from_u64(seed);
+        self.residuals.iter_mut().for_each(|e| *e *= Distribution::Gaussian.draw(&mut rng).signum() as f32);
+        let chance = self.largest(rows, seed).map_or(0.0, |(value, _)| value);
+        Some((vector, value / chance))
+    }
+
+    /// The largest eigenvalue, and its eigenvector.
+    fn largest(&self, rows: usize, seed: u64) -> Option<(f64, Vec<f64>)> {
         let columns = COLUMNS.min(rows);
         let mut rng = Pcg64::seed_from_u64(seed);
         let mut vectors = Rows::zeros(rows, columns);
@@ -258,7 +268,7 @@ impl Fibres {
             return None;
         }
         vectors.multiply(&turn);
-        Some((0..rows).map(|row| vectors.row(row)[best]).collect())
+        Some((values[best], (0..rows).map(|row| vectors.row(row)[best]).collect()))
     }
 
     /// to = M from.
@@ -392,11 +402,13 @@ mod tests {
                 }
             }
         }
-        let fibres = Fibres::new(records, u64::MAX);
-        let found = fibres.leading(50, 1).unwrap();
+        let mut fibres = Fibres::new(records, u64::MAX);
+        let (found, beyond) = fibres.leading(50, 1).unwrap();
         let dot: f64 = found.iter().zip(&u).map(|(a, b)| a * b).sum();
         let cosine = dot.abs() / u.iter().map(|x| x * x).sum::<f64>().sqrt();
         assert!(cosine > 0.98, "{cosine}");
+        let (_, by_chance) = fibres.leading(50, 2).unwrap();
+        assert!(beyond > 2.0 && by_chance < 1.2, "{beyond} {by_chance}: signs were drawn anew");
         assert!(fibres.leading(100_000, 1).is_none(), "too few entries for so many rows");
     }
 }

@@ -104,8 +104,8 @@ const HARDLY_MORE: f64 = 0.9;
 /// the other none at all.
 const SPEAKS: f64 = 0.25;
 const TINY: f64 = 1e-4;
-/// Costs that are kept.
-const COSTS: usize = 6;
+/// Costs that are kept: as many as it takes to see that a fit has stalled.
+pub(super) const COSTS: usize = 26;
 /// The share by which validation must improve to count within a stage.
 const STAGE_GAIN: f64 = 5e-5;
 
@@ -154,6 +154,12 @@ impl Plan {
             }
             _ => self.best = Some((mse, iteration)),
         }
+    }
+
+    /// Whether so many iterations leave more than this share of the cost.
+    pub(super) fn leaves_more(&self, iterations: usize, share: f64) -> bool {
+        let from = self.costs.len().checked_sub(1 + iterations);
+        from.is_some_and(|from| self.costs[self.costs.len() - 1] > share * self.costs[from])
     }
 
     /// Whether validation has not improved for longer than the user's patience.

@@ -67,6 +67,14 @@ fn the_plain_method_stays_where_hardly_anything_is_left() {
 }
 
 #[test]
+fn what_iterations_leave_is_counted_over_all_of_them() {
+    let falling: Vec<f64> = (0..40).map(|n| 0.98_f64.powi(n)).collect();
+    assert!(plan(&falling).leaves_more(10, 0.81) && !plan(&falling).leaves_more(10, 0.82));
+    assert!(plan(&falling).leaves_more(25, 0.6), "as many costs are kept as it takes");
+    assert!(!plan(&falling[..10]).leaves_more(10, 0.1), "ten iterations have eleven costs");
+}
+
+#[test]
 fn gains_that_are_hardly_any_do_not_prolong_it() {
     let mut errors = vec![0.4];
     errors.extend((0..10).map(|n| 0.4 - 1e-6 * f64::from(n)));

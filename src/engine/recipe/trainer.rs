@@ -214,7 +214,8 @@ impl Trainer {
             return rules.into_iter().find(|(holds, _)| *holds).map(|(_, rule)| rule);
         }
         if self.is_simple() {
-            return self.fitting.solver.stop(&self.state).filter(|rule| !self.gives_up(*rule));
+            let rule = self.fitting.solver.stop(&self.state).filter(|rule| !self.gives_up(*rule));
+            return rule.or_else(|| self.is_at_floor().then_some(StoppedBy::Floor));
         }
         if self.is_exact() {
             Some(StoppedBy::Tolerance)
@@ -235,7 +236,10 @@ impl Trainer {
 
     /// Whether that is all there is to say: a tensor of a high rank meets any entries, and validation tells.
     fn is_exact(&self) -> bool {
-        self.meets_train() && self.extra.plan.is_exact(self.fitting.terms.variance)
+        // What sweeps begin with is the error of the fit before them.
+        self.extra.sweeping.is_none()
+            && self.meets_train()
+            && self.extra.plan.is_exact(self.fitting.terms.variance)
     }
 
     /// Whether nothing follows the present stage, so that the solver's own rules end the run.

@@ -128,6 +128,8 @@ pub enum StoppedBy {
     Interrupted,
     /// No step lowered the cost, not even along -grad: rounding is all that is left.
     Step,
+    /// The train MSE hardly falls any more: what is left is taken for noise.
+    Floor,
 }
 
 impl StoppedBy {
@@ -140,6 +142,7 @@ impl StoppedBy {
             StoppedBy::MaxIterations => "max-iterations",
             StoppedBy::Interrupted => "interrupted",
             StoppedBy::Step => "step",
+            StoppedBy::Floor => "floor",
         }
     }
 }

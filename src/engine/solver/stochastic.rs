@@ -62,6 +62,14 @@ const RATE_FIRST: f64 = 0.25;
 /// oversampling of 5 and of 20000 x 7000 x 7000 at 10: with 0.004 to 0.005 at most one of ten blows up, with 0.003 steps are
 /// held back that were good, with 0.006 and above more of them blow up.
 const MOST_CHANGE: f64 = 0.005;
+/// And a row's share of that at most this many times the mean row's. Where epochs blew up, a weak column had come to live on
+/// few rows: on 2 to 33 of 10000, counted as 1 / sum u^4 (10000^3 at an oversampling of 5, seed 34; 1000 to 4000 otherwise).
+/// The metric takes a column's square to be spread over all rows, so that for what shares an entry with those few it is
+/// too small, and the step too long by the same factor. Passes of seeds 31 to 50 of 10000^3 at an oversampling of 5, mean
+/// (most), without: 48.8 (122); with 20, 30, 70, 100, 200: 39.1 (43), 39.4 (43), 39.3 (43), 39.4 (43), 40.4 (48); with 10 good steps
+/// are held back, 42.8 (112). 20000 x 7000 x 7000: 35.4 (58) without, 33.4 (36) with 30, 70 and 100. Order 4 of
+/// `tenfill-bench classes`, seeds 1 to 30: 36.5 (113) with 30, 34.0 (104) with 70, 37.6 (147) with 100.
+const MOST_OF_A_ROW: f64 = 70.0;
 /// From the second epoch on that is taken back, that share becomes smaller by this factor each time: what blew up twice from
 /// one place does so again, in most orders of the chunks. Passes of 20000 x 7000 x 7000, seeds 1 and 27, and 10000^3 at an
 /// oversampling of 5, seed 6: 48, 67, 53. When conjugate gradients took over at the second such epoch: 96, 181, 94. With 0.5:
@@ -174,8 +182,7 @@ impl StochasticAbout {
                 false => (self.damping < UNDAMPED, SLOW, MOST_SLOW),
             };
             self.slow = if share > least && undamped { self.slow + 1 } else { 0 };
-            // Behind the plateau, where epochs have been taken back, it does not wait for less damping.
-            let steady = STEADY.0 < share && share < STEADY.1 && (undamped || self.halvings > 0);
+            let steady = STEADY.0 < share && share < STEADY.1 && undamped;
             self.steady = if steady { self.steady + 1 } else { 0 };
             self.bars = [Some(cost), if self.is_at_risk() { before } else { last }];
             self.damping *= LESS;
@@ -266,8 +273,13 @@ impl Solver {
         state.direction.axpby(-rate * about.share * whole, &scratch.partials, MOMENTUM);
         if about.first {
             let missed = about.bars[0].unwrap_or(state.last.cost) * state.point.cells();
-            let (most, change) =
-                (about.most_change() * missed, frame.inner(&state.direction, &state.direction));
+            let (most, dims) = (about.most_change() * missed, state.point.dims());
+            frame.bound_rows(&mut state.direction, |mode| {
+                // Of the leading mode, only the chunk's own rows move.
+                let moving = if Some(mode) == objective.leading_mode() { chunks as f64 } else { 1.0 };
+                MOST_OF_A_ROW * most * moving / dims[mode] as f64
+            });
+            let change = frame.inner(&state.direction, &state.direction);
             if change > most {
                 state.direction.scale((most / change).sqrt());
             }

@@ -46,16 +46,7 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
     for algorithm in ["cg", "auto"] {
         let mut complete = Command::new(&place.tenfill);
         complete.args(["complete", "--quiet", "--json", "--force", "--rank", "5", "--tolerance", "1e-12"]);
-        complete.args([
-            "--bias",
-            "none",
-            "--penalty",
-            "0",
-            "--no-grow",
-            "--no-clip",
-            "--max-iterations",
-            "400",
-        ]);
+        complete.args(["--bias", "none", "--penalty", "0", "--no-clip", "--max-iterations", "400"]);
         complete.args(["--memory", &arguments.memory, "--seed", &seed, "--algorithm", algorithm, "-o"]);
         let (used, output) = without_cache(&dataset, || measure::run(complete.arg(&run).arg(&data)))?;
         let done: Value = serde_json::from_str(output.lines().last().unwrap_or_default())
