@@ -90,11 +90,12 @@ fn sweeps_go_on() {
     let folder = folder();
     of("sweeps", folder.path());
     let resumed = json(&folder, "resume sweeps --max-iterations 250");
-    let whole = json(&folder, "complete sweeps/data.tenfill -o whole");
-    // Not to the bit: the version that it is from made its first sweeps with features of rows of few entries in full.
-    let error = |of: &serde_json::Value| of["validation_mse"].as_f64().unwrap();
-    assert!((error(&resumed) / error(&whole) - 1.0).abs() < 1e-3, "{resumed} {whole}");
-    assert_eq!(resumed["tried"][0]["iterations"], whole["tried"][0]["iterations"]);
+    // What the version said that they are from (ab35c23 the same), by its own rule for features of rows of few entries;
+    // not to the bit where the processor is of another kind.
+    let error = resumed["validation_mse"].as_f64().unwrap();
+    assert!((error / 0.9875640234219457 - 1.0).abs() < 1e-6, "{resumed}");
+    assert_eq!(resumed["tried"][0]["iterations"], 11);
+    json(&folder, "complete sweeps/data.tenfill -o whole");
     // And are a start for others, as the model of a search is not.
     json(&folder, "complete sweeps/data.tenfill -o warm --init sweeps");
     of("search", folder.path());

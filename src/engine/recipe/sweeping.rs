@@ -143,9 +143,12 @@ impl Trainer {
         self.state.last.passes += course.advance(fit, &data, before, validation, mse, limits)?;
         let why = course.take_why();
         for trial in &course.tried[tried..] {
+            // What is told is the best of its models, which need not be the newest.
+            let best = self.state.best.as_ref().filter(|best| best.validation_mse == trial.validation_mse);
+            let of_best = best.and(self.extra.best.as_ref()).map(|(stage, _)| stage);
             let tried = Tried {
                 change: change_of(trial.change.as_ref(), &fit.terms.mode_order),
-                stage: stage.clone(),
+                stage: of_best.unwrap_or(&stage).clone(),
                 iterations: trial.sweeps,
                 validation_mse: trial.validation_mse,
                 helped: trial.kept,
