@@ -1,8 +1,10 @@
 //! Inverses of small symmetric matrices, one per row of a mode.
 
+#![allow(unsafe_code)]
+
 use super::arithmetic::Arithmetic;
-use super::designs::tile;
 use super::dispatch::{Kernel, run};
+use super::vector::Vector;
 
 /// Rows of the matrix are filled up to a multiple of this many numbers.
 const TILE: usize = 8;
@@ -13,14 +15,16 @@ pub struct Inverse {
     k: usize,
     /// The lower triangle, row after row, filled up to whole tiles.
     work: Vec<f64>,
+    /// The column of the pivot, and what it is multiplied by.
     column: Vec<f64>,
+    factors: Vec<f64>,
 }
 
 impl Inverse {
     /// For matrices of k rows.
     pub fn new(k: usize) -> Self {
         let padded = k.next_multiple_of(TILE);
-        Inverse { k, work: vec![0.0; k * padded], column: vec![0.0; padded] }
+        Inverse { k, work: vec![0.0; padded * padded], column: vec![0.0; padded], factors: vec![0.0; padded] }
     }
 
     /// The inverse of a positive definite matrix whose lower triangle is given, row-major, as a whole square.
@@ -61,14 +65,15 @@ impl Kernel for Work<'_> {
         let Work { room, matrix, to, done } = self;
         let (k, padded) = (room.k, room.column.len());
         for i in 0..k {
-            // In whole tiles, without a call per row. What stands above the diagonal is never looked at.
-            let row = &mut room.work[i * padded..][..padded];
-            for (n, to) in row.as_chunks_mut::<TILE>().0.iter_mut().enumerate().take(i / TILE + 1) {
-                *to = tile(matrix, i * k + n * TILE);
+            let (row, from) = (&mut room.work[i * padded..][..padded], &matrix[i * k..][..=i]);
+            row.iter_mut().zip(from).for_each(|(to, x)| *to = *x);
+            // Tiles on the diagonal are whole.
+            for (j, &x) in from.iter().enumerate().skip(i / TILE * TILE) {
+                room.work[j * padded + i] = x;
             }
         }
         for pivot in 0..k {
-            if !sweep::<M>(&mut room.work, &mut room.column, k, pivot) {
+            if !sweep::<M::Eight>(room, pivot) {
                 return;
             }
         }
@@ -84,12 +89,15 @@ impl Kernel for Work<'_> {
 }
 
 /// Sweeps a pivot: with d = a_pp, a_ij -= a_ip a_pj / d, a_ip /= d and a_pp = -1 / d. When all have been swept, the
-/// matrix is minus its inverse.
+/// matrix is minus its inverse. Tiles on the diagonal are kept whole, those above it are not looked at.
 #[inline(always)]
-fn sweep<M: Arithmetic>(work: &mut [f64], column: &mut [f64], k: usize, pivot: usize) -> bool {
-    let padded = column.len();
-    column[..pivot].copy_from_slice(&work[pivot * padded..][..pivot]);
-    for i in pivot..k {
+fn sweep<V: Vector>(room: &mut Inverse, pivot: usize) -> bool {
+    let Inverse { k, work, column, factors } = room;
+    let (k, padded) = (*k, column.len());
+    // The pivot's column: its row, as far as that goes, and what stands below.
+    let own = pivot / TILE * TILE;
+    column[..own + TILE].copy_from_slice(&work[pivot * padded..][..own + TILE]);
+    for i in own + TILE..k {
         column[i] = work[i * padded + pivot];
     }
     let d = column[pivot];
@@ -97,23 +105,29 @@ fn sweep<M: Arithmetic>(work: &mut [f64], column: &mut [f64], k: usize, pivot: u
         return false;
     }
     let by = 1.0 / d;
-    for i in 0..k {
-        let x = -by * column[i];
-        let tiles = (i + TILE) / TILE;
-        let row = &mut work[i * padded..][..tiles * TILE];
-        for (row, column) in row.as_chunks_mut::<TILE>().0.iter_mut().zip(column.as_chunks::<TILE>().0) {
-            for n in 0..TILE {
-                row[n] = M::fma(x, column[n], row[n]);
+    factors.iter_mut().zip(&*column).for_each(|(to, x)| *to = -by * x);
+    // In the pivot's own column nothing is kept of what was there: 0 a + (-a_ip / d) (-1).
+    column[pivot] = -1.0;
+    let mut kept = [1.0; TILE];
+    kept[pivot - own] = 0.0;
+    for first in (0..k).step_by(TILE) {
+        let kept = if first == own { kept } else { [1.0; TILE] };
+        // SAFETY: either has eight numbers there.
+        let (kept, row) = unsafe { (V::load(kept.as_ptr()), V::load(column[first..][..TILE].as_ptr())) };
+        let rows = work[first * padded..].chunks_exact_mut(padded);
+        for (to, &x) in rows.zip(&factors[first..k]) {
+            let to = &mut to[first..][..TILE];
+            // SAFETY: `to` has eight numbers.
+            unsafe {
+                let swept = V::splat(x).fma(row, V::load(to.as_ptr()).mul(kept));
+                swept.store(to.as_mut_ptr());
             }
         }
+        if first <= own {
+            // SAFETY: as above.
+            unsafe { V::splat(by).mul(row).store(work[pivot * padded + first..][..TILE].as_mut_ptr()) };
+        }
     }
-    for j in 0..pivot {
-        work[pivot * padded + j] = by * column[j];
-    }
-    for i in pivot + 1..k {
-        work[i * padded + pivot] = by * column[i];
-    }
-    work[pivot * padded + pivot] = -by;
     true
 }
 
