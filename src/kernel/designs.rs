@@ -35,6 +35,13 @@ impl Designs<'_> {
         (self.bias + 1).next_multiple_of(PANEL_TILE)
     }
 
+    /// Asks for a row.
+    #[inline(always)]
+    fn ask(&self, row: u32) {
+        prefetch_all(&self.means[row as usize * self.stride..][..self.stride]);
+        prefetch_all(&self.variances[row as usize * self.stride..][..self.stride]);
+    }
+
     /// Writes z of entries, their rows being `at` and those that change them `by`, row after row to `panel`, and adds
     /// the variances, by weights, to `spread`.
     ///
@@ -96,13 +103,15 @@ impl Work<'_> {
                 (V::load(units.as_ptr().add(n)), V::load(spread.as_ptr().add(n)))
             };
         }
+        for &row in at.iter().take(if tile == 0 { AHEAD } else { 0 }) {
+            designs.ask(row);
+        }
         let entries = at.iter().zip(*by).zip(*weights).zip(panel.chunks_exact_mut(width));
         for (number, (((&row, &by), &weight), z)) in entries.enumerate() {
             if tile == 0
                 && let Some(&ahead) = at.get(number + AHEAD)
             {
-                prefetch_all(&means[ahead as usize * stride..][..stride]);
-                prefetch_all(&variances[ahead as usize * stride..][..stride]);
+                designs.ask(ahead);
             }
             let row = row as usize * stride + first;
             // Tiles may reach into the next row; behind the last one there is nothing.

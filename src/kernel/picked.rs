@@ -158,7 +158,7 @@ struct Work<'a> {
 }
 
 /// How many groups ahead a row of the sums is asked for, and how many picks ahead one of the panel.
-const GROUPS_AHEAD: usize = 2;
+const GROUPS_AHEAD: usize = 4;
 const AHEAD: usize = 8;
 
 /// Columns of a panel, and where they go.
@@ -260,9 +260,8 @@ impl Work<'_> {
                     let scales = &scales.rows[pick.by as usize * layout.sums + at..][..N * TILE];
                     for n in 0..N {
                         // SAFETY: as above; of the scales there are as many.
-                        let (x, f) = unsafe {
-                            (V::widen(row.add(n * TILE)), V::load(scales.as_ptr().add(n * TILE)))
-                        };
+                        let (x, f) =
+                            unsafe { (V::widen(row.add(n * TILE)), V::load(scales.as_ptr().add(n * TILE))) };
                         sums[n] = by.mul(f).fma(x, sums[n]);
                     }
                 } else {

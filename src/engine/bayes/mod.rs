@@ -37,6 +37,7 @@ mod memory;
 mod offsets;
 mod onto;
 mod pass;
+mod rests;
 mod row;
 mod shape;
 mod slices;
