@@ -103,6 +103,8 @@ impl Work<'_> {
                 (V::load(units.as_ptr().add(n)), V::load(spread.as_ptr().add(n)))
             };
         }
+        // Tiles may reach into the next row; behind the last one there is nothing.
+        let (mut last, mut last_variances) = ([0.0; 4 * PANEL_TILE], [0.0; 4 * PANEL_TILE]);
         for &row in at.iter().take(if tile == 0 { AHEAD } else { 0 }) {
             designs.ask(row);
         }
@@ -114,12 +116,12 @@ impl Work<'_> {
                 designs.ask(ahead);
             }
             let row = row as usize * stride + first;
-            // Tiles may reach into the next row; behind the last one there is nothing.
-            let (mut last, mut last_variances) = ([0.0; 4 * PANEL_TILE], [0.0; 4 * PANEL_TILE]);
             let (m, v) = if row + size <= means.len() {
                 (&means[row..][..size], &variances[row..][..size])
             } else {
                 let there = means.len().saturating_sub(row);
+                last.fill(0.0);
+                last_variances.fill(0.0);
                 last[..there].copy_from_slice(&means[means.len() - there..]);
                 last_variances[..there].copy_from_slice(&variances[means.len() - there..]);
                 (&last[..size], &last_variances[..size])

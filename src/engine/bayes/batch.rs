@@ -42,6 +42,7 @@ pub(super) fn batch_bytes(rows: u64, k: usize) -> u64 {
 pub(super) const SCALED: usize = 64;
 
 /// Entries that wait to be added to the sums of rows of k numbers.
+#[derive(Debug)]
 pub(super) struct Batch {
     pub(super) layout: Picked,
     /// Per slice the products of its row, what the covariance with its bias takes away from the right side, and the
@@ -58,6 +59,7 @@ pub(super) struct Batch {
 
 /// Numbers that begin where a line of the cache does: vectors of eight of them lie in one line each then, and not in
 /// two, which takes twice the time.
+#[derive(Debug)]
 pub(super) struct Aligned<T = f64> {
     numbers: Vec<T>,
     from: usize,
@@ -102,6 +104,11 @@ impl Batch {
             room: Vec::new(),
             at: Vec::new(),
         }
+    }
+
+    /// Whether it is one for so many rows of k numbers.
+    pub(super) fn is_for(&self, rows: usize, k: usize) -> bool {
+        self.layout == layout(k, most_slices(k)) && self.most == most_entries(rows.min(MOST))
     }
 
     /// Whether another slice has no room.

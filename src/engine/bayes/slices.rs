@@ -10,6 +10,7 @@
 //! A lane may be gone through in parts. Nothing is kept from one to the next: what a part finds of a slice that an
 //! earlier one has begun it reads again, so that a part can be the first that a process sees.
 
+use super::batch::Batch;
 use super::memory::{Room, SUMS};
 use crate::MAX_ORDER;
 use crate::error::Result;
@@ -128,6 +129,8 @@ pub struct Slices {
     pub(super) room: Room,
     /// Memory of sums, all of them zero: what was given back costs as much to get again as a batch of entries.
     spare: Mutex<Vec<Vec<f64>>>,
+    /// Likewise batches, all of them empty.
+    batches: Mutex<Vec<Batch>>,
 }
 
 /// A slice that is not at its end yet.
@@ -157,6 +160,7 @@ impl Slices {
             parts: entries.div_ceil(PART).max(1) as usize,
             room: Room { lanes: usize::MAX, sums: SUMS },
             spare: Mutex::default(),
+            batches: Mutex::default(),
         };
         let words = share_words(stream, own_lanes(stream, |lane| slices.head(stream, lane))?);
         slices.tails = vec![None; all.len()];
@@ -203,8 +207,19 @@ impl Slices {
         self.spare.lock().unwrap_or_else(PoisonError::into_inner).push(numbers);
     }
 
-    /// Gives that memory back.
+    /// A batch that was given back, if there is one that does.
+    pub(super) fn batch(&self, does: impl Fn(&Batch) -> bool) -> Option<Batch> {
+        self.batches.lock().unwrap_or_else(PoisonError::into_inner).pop().filter(does)
+    }
+
+    /// Takes it back, for the next lane.
+    pub(super) fn give_batch_back(&self, batch: Batch) {
+        self.batches.lock().unwrap_or_else(PoisonError::into_inner).push(batch);
+    }
+
+    /// Gives that memory back, at the end of a pass.
     pub(super) fn forget(&self) {
+        self.batches.lock().unwrap_or_else(PoisonError::into_inner).clear();
         self.spare.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 

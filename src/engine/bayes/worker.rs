@@ -107,10 +107,9 @@ impl Given {
 
 impl<'a> Worker<'a> {
     /// With sums of the target that are zero; without any it may look at slices only.
-    pub(super) fn new(pass: &'a Pass<'a>, along: &'a Along, sums: Vec<f64>) -> Self {
+    pub(super) fn new(pass: &'a Pass<'a>, along: &'a Along, sums: Vec<f64>, batch: Batch) -> Self {
         let (k, e) = (pass.levels[0].width, pass.levels[pass.target].width);
         let (padded, features) = (k.next_multiple_of(PANEL_TILE), pass.levels[0].features.count());
-        let batch = Batch::new(pass.rows.len(), e);
         Worker {
             pass,
             along,
@@ -157,10 +156,10 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// What was found, when no slice is left.
-    pub(super) fn end(mut self) -> LaneFound {
+    /// What was found, when no slice is left, and the batch for the next lane.
+    pub(super) fn end(mut self) -> (LaneFound, Batch) {
         self.flush(false);
-        self.found
+        (self.found, self.batch)
     }
 
     /// Fits the row of a slice and adds its entries to the sums of the target. `false` where a number is not
