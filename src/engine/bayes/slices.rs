@@ -319,7 +319,6 @@ impl Slices {
     }
 
     /// Calls `each` with what every block has of every slice, as long as it has any weight.
-
     fn blocks(
         &self,
         stream: &Stream,
