@@ -4,14 +4,16 @@
 
 #[cfg(target_arch = "aarch64")]
 use super::neon::Neon4;
-use super::vector::{Four, Portable};
+use super::vector::{Four, Pair, Portable, Vector};
 #[cfg(target_arch = "x86_64")]
-use super::x86::Wide4;
+use super::x86::{Wide4, Wide8};
 
 /// How a product is added to a sum.
 pub(super) trait Arithmetic {
     /// Four numbers.
     type Four: Four;
+    /// Eight numbers: a tile of the rows that sweeps go through.
+    type Eight: Vector;
     /// a b + c.
     fn fma(a: f64, b: f64, c: f64) -> f64;
 }
@@ -22,6 +24,7 @@ pub(super) struct Separate;
 
 impl Arithmetic for Separate {
     type Four = Portable;
+    type Eight = Pair<Portable, Portable>;
     #[inline(always)]
     fn fma(a: f64, b: f64, c: f64) -> f64 {
         a * b + c
@@ -39,6 +42,22 @@ impl Arithmetic for Fused {
     type Four = Neon4;
     #[cfg(target_arch = "x86_64")]
     type Four = Wide4;
+    type Eight = Pair<Self::Four, Self::Four>;
+    #[inline(always)]
+    fn fma(a: f64, b: f64, c: f64) -> f64 {
+        a.mul_add(b, c)
+    }
+}
+
+/// The same with AVX-512, where eight numbers are one register.
+#[cfg(target_arch = "x86_64")]
+pub(super) struct FusedWide;
+
+#[cfg(target_arch = "x86_64")]
+impl Arithmetic for FusedWide {
+    // Whoever names `FusedWide` has detected what these need.
+    type Four = Wide4;
+    type Eight = Wide8;
     #[inline(always)]
     fn fma(a: f64, b: f64, c: f64) -> f64 {
         a.mul_add(b, c)

@@ -1,6 +1,8 @@
 //! A decoded block as the kernels see it: borrowed columns, no copies.
 
 use crate::{MAX_ORDER, MIN_ORDER};
+use std::iter::repeat_n;
+use std::ops::Range;
 
 /// The node ids of one level of a block.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -77,6 +79,17 @@ impl Values<'_> {
             Values::Codes { table, .. } => table.iter().all(|&value| wanted(value)),
             Values::F32(values) => values.iter().all(|&value| wanted(f64::from(value))),
             Values::F64(values) => values.iter().all(|&value| wanted(value)),
+        }
+    }
+
+    /// Appends the values of some entries.
+    pub fn append(&self, entries: Range<usize>, to: &mut Vec<f64>) {
+        match self {
+            Values::Codes { table, codes } => {
+                to.extend(codes[entries].iter().map(|&code| table[usize::from(code)]));
+            }
+            Values::F32(v) => to.extend(v[entries].iter().map(|&x| f64::from(x))),
+            Values::F64(v) => to.extend_from_slice(&v[entries]),
         }
     }
 
@@ -267,6 +280,45 @@ impl<'a> BlockView<'a> {
         self.weights.map_or(1.0, |weights| weights.get(e))
     }
 
+    /// The slices in order: the index of each, and its entries.
+    pub fn slices(&self) -> impl Iterator<Item = (u32, Range<usize>)> {
+        let mut from = 0;
+        (0..self.ids[0].len()).map(move |node| {
+            let entries = from..self.end(0, node);
+            from = entries.end;
+            (self.ids[0].get(node), entries)
+        })
+    }
+
+    /// Where the entries of a node end.
+    #[inline]
+    fn end(&self, level: usize, node: usize) -> usize {
+        let ends = &self.ends[level.min(self.flat_from)..self.flat_from];
+        ends.iter().fold(node, |node, ends| usize::from(ends[node]) - 1) + 1
+    }
+
+    /// Appends the indices that some entries have on a level: a column at a time, where
+    /// [`for_each`](Self::for_each) goes from level to level for every entry.
+    pub fn append_indices(&self, level: usize, entries: Range<usize>, to: &mut Vec<u32>) {
+        if level >= self.flat_from {
+            match self.ids[level] {
+                Ids::U16 { base, ids } => to.extend(ids[entries].iter().map(|&id| base + u32::from(id))),
+                Ids::U32(ids) => to.extend_from_slice(&ids[entries]),
+            }
+            return;
+        }
+        // From the first entry up to the node that it is under.
+        let ends = self.ends[level..self.flat_from].iter().rev();
+        let above = |below, ends: &&[u16]| ends.partition_point(|&end| usize::from(end) <= below);
+        let mut node = ends.fold(entries.start, above);
+        let mut from = entries.start;
+        while from < entries.end {
+            let end = self.end(level, node).min(entries.end);
+            to.extend(repeat_n(self.ids[level].get(node), end - from));
+            (from, node) = (end, node + 1);
+        }
+    }
+
     /// Calls `each(entry, indices)` for every entry in order.
     fn for_each_entry(&self, mut each: impl FnMut(usize, &[u32])) {
         let mut indices = [0u32; MAX_ORDER];
@@ -299,6 +351,46 @@ fn ascend_to(ends: &[u16], nodes: usize) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn columns_of_slices_are_what_entries_have() {
+        // Slices 0 and 3; nodes of level 1 with 1, 2, 1 and 2 children of level 2, which have two entries or one.
+        let ends: [&[u16]; 3] = [&[2, 4], &[1, 3, 4, 6], &[2, 3, 5, 6, 8, 9]];
+        let ids = [
+            Ids::U16 { base: 0, ids: &[0, 3] },
+            Ids::U16 { base: 10, ids: &[1, 2, 1, 5] },
+            Ids::U32(&[7, 7, 8, 9, 4, 6]),
+            Ids::U16 { base: 5, ids: &[0, 1, 2, 3, 4, 5, 6, 7, 8] },
+        ];
+        let codes = Values::Codes { table: &[0.5, 1.5], codes: &[0, 1, 0, 1, 1, 0, 0, 1, 0] };
+        let flat = [
+            ids[0],
+            Ids::U32(&[11, 11, 12, 12, 12, 11, 15, 15, 15]),
+            Ids::U32(&[7, 7, 7, 8, 8, 9, 4, 4, 6]),
+            ids[3],
+        ];
+        let singles = Values::F32(&[0.5, 1.5, 0.5, 1.5, 1.5, 0.5, 0.5, 1.5, 0.5]);
+        for block in [
+            BlockView::new(&ids, &ends, codes, None).unwrap(),
+            BlockView::new(&flat, &[&[5, 9]], singles, None).unwrap(),
+        ] {
+            let slices: Vec<_> = block.slices().collect();
+            assert_eq!(slices, [(0, 0..5), (3, 5..9)]);
+            let mut plain = Vec::new();
+            block.for_each(|indices, value| plain.push((indices.to_vec(), value)));
+            for (from, to) in [(0, 9), (0, 5), (5, 9), (1, 4), (2, 3), (4, 4)] {
+                let mut values = vec![9.0];
+                block.values().append(from..to, &mut values);
+                assert_eq!(values[1..], plain[from..to].iter().map(|entry| entry.1).collect::<Vec<_>>());
+                for level in 0..4 {
+                    let mut indices = vec![99];
+                    block.append_indices(level, from..to, &mut indices);
+                    let plain: Vec<u32> = plain[from..to].iter().map(|entry| entry.0[level]).collect();
+                    assert_eq!(indices[1..], plain, "{level} {from}");
+                }
+            }
+        }
+    }
 
     #[test]
     fn what_is_no_tree_is_no_block() {

@@ -1,9 +1,12 @@
 //! What the entries of a row are regressed on: rows of another mode, changed by those of a third.
 
+#![allow(unsafe_code)]
+
 use super::arithmetic::Arithmetic;
 use super::dispatch::{Kernel, run};
 use super::gram::PANEL_TILE;
 use super::rows::prefetch_all;
+use super::vector::Vector;
 
 /// z = m g + e, number by number, with the variance v q + m^2 s: m and v are a row of a mode and its variances,
 /// (g | q | s) a row of what they are changed by, and e is 1 in the column of the bias. Where m g is a product of
@@ -32,6 +35,13 @@ impl Designs<'_> {
         (self.bias + 1).next_multiple_of(PANEL_TILE)
     }
 
+    /// Asks for a row.
+    #[inline(always)]
+    fn ask(&self, row: u32) {
+        prefetch_all(&self.means[row as usize * self.stride..][..self.stride]);
+        prefetch_all(&self.variances[row as usize * self.stride..][..self.stride]);
+    }
+
     /// Writes z of entries, their rows being `at` and those that change them `by`, row after row to `panel`, and adds
     /// the variances, by weights, to `spread`.
     ///
@@ -58,60 +68,83 @@ struct Work<'a> {
     spread: &'a mut [f64],
 }
 
-/// Eight numbers from a place on, which may reach into the next row; behind the last one there is nothing.
-#[inline(always)]
-pub(super) fn tile<T: Copy + Default>(from: &[T], at: usize) -> [T; PANEL_TILE] {
-    if let Some(tile) = from[at..].first_chunk() {
-        return *tile;
-    }
-    let mut tile = [T::default(); PANEL_TILE];
-    tile.iter_mut().zip(&from[at..]).for_each(|(to, from)| *to = *from);
-    tile
-}
-
 impl Kernel for Work<'_> {
     #[inline(always)]
-    fn run<M: Arithmetic>(self) {
+    fn run<M: Arithmetic>(mut self) {
+        let tiles = self.designs.width() / PANEL_TILE;
+        for tile in (0..tiles).step_by(4) {
+            match tiles - tile {
+                1 => self.lay::<M::Eight, 1>(tile),
+                2 => self.lay::<M::Eight, 2>(tile),
+                3 => self.lay::<M::Eight, 3>(tile),
+                _ => self.lay::<M::Eight, 4>(tile),
+            }
+        }
+    }
+}
+
+impl Work<'_> {
+    /// So many tiles of all entries, from one on.
+    #[inline(always)]
+    fn lay<V: Vector, const N: usize>(&mut self, tile: usize) {
         let Work { designs, at, by, weights, panel, spread } = self;
-        let Designs { means, variances, stride, changes, bias } = designs;
-        let width = designs.width();
-        let ask = |row: u32| {
-            prefetch_all(&means[row as usize * stride..][..stride]);
-            prefetch_all(&variances[row as usize * stride..][..stride]);
-        };
-        at.iter().take(AHEAD).for_each(|&row| ask(row));
-        for (first, spread) in (0..width).step_by(PANEL_TILE).zip(spread.as_chunks_mut().0) {
-            let mut unit = [0.0; PANEL_TILE];
-            if let Some(unit) = bias.checked_sub(first).and_then(|n| unit.get_mut(n)) {
-                *unit = 1.0;
-            }
-            let mut sums: [f64; PANEL_TILE] = *spread;
-            let entries = at.iter().zip(by).zip(weights);
-            for (n, (((&at_row, &by), &weight), z)) in entries.zip(panel.chunks_exact_mut(width)).enumerate()
+        let Designs { means, variances, stride, changes, bias } = *designs;
+        let (width, first) = (designs.width(), tile * PANEL_TILE);
+        let (spread, size) = (&mut spread[first..][..N * PANEL_TILE], N * PANEL_TILE);
+        let mut units = [0.0; 4 * PANEL_TILE];
+        if let Some(unit) = bias.checked_sub(first).and_then(|n| units.get_mut(n)) {
+            *unit = 1.0;
+        }
+        let (mut unit, mut sums) = ([V::splat(0.0); N], [V::splat(0.0); N]);
+        for n in 0..N {
+            // SAFETY: there are N tiles of either.
+            (unit[n], sums[n]) = unsafe {
+                let n = n * PANEL_TILE;
+                (V::load(units.as_ptr().add(n)), V::load(spread.as_ptr().add(n)))
+            };
+        }
+        // Tiles may reach into the next row; behind the last one there is nothing.
+        let (mut last, mut last_variances) = ([0.0; 4 * PANEL_TILE], [0.0; 4 * PANEL_TILE]);
+        for &row in at.iter().take(if tile == 0 { AHEAD } else { 0 }) {
+            designs.ask(row);
+        }
+        let entries = at.iter().zip(*by).zip(*weights).zip(panel.chunks_exact_mut(width));
+        for (number, (((&row, &by), &weight), z)) in entries.enumerate() {
+            if tile == 0
+                && let Some(&ahead) = at.get(number + AHEAD)
             {
-                if first == 0
-                    && let Some(&ahead) = at.get(n + AHEAD)
-                {
-                    ask(ahead);
-                }
-                let row = at_row as usize * stride + first;
-                let (m, v) = (tile(means, row), tile(variances, row));
-                let changes = &changes[by as usize * 3 * width + first..];
-                let (Some(g), Some(q), Some(s)) = (
-                    changes.first_chunk::<PANEL_TILE>(),
-                    changes[width..].first_chunk::<PANEL_TILE>(),
-                    changes[2 * width..].first_chunk::<PANEL_TILE>(),
-                ) else {
-                    return;
-                };
-                let Some(z) = z[first..].first_chunk_mut::<PANEL_TILE>() else { return };
-                for n in 0..PANEL_TILE {
-                    z[n] = M::fma(m[n], g[n], unit[n]);
-                    let variance = M::fma(m[n] * m[n], s[n], f64::from(v[n]) * q[n]);
-                    sums[n] = M::fma(weight, variance, sums[n]);
+                designs.ask(ahead);
+            }
+            let row = row as usize * stride + first;
+            let (m, v) = if row + size <= means.len() {
+                (&means[row..][..size], &variances[row..][..size])
+            } else {
+                let there = means.len().saturating_sub(row);
+                last.fill(0.0);
+                last_variances.fill(0.0);
+                last[..there].copy_from_slice(&means[means.len() - there..]);
+                last_variances[..there].copy_from_slice(&variances[means.len() - there..]);
+                (&last[..size], &last_variances[..size])
+            };
+            let changes = &changes[by as usize * 3 * width + first..][..2 * width + size];
+            let z = &mut z[first..][..size];
+            let weight = V::splat(weight);
+            for n in 0..N {
+                let at = n * PANEL_TILE;
+                // SAFETY: of all of them, N tiles follow what is pointed to.
+                unsafe {
+                    let (m, v) = (V::load(m.as_ptr().add(at)), V::widen(v.as_ptr().add(at)));
+                    let changes = changes.as_ptr().add(at);
+                    let (g, q) = (V::load(changes), V::load(changes.add(width)));
+                    let s = V::load(changes.add(2 * width));
+                    m.fma(g, unit[n]).store(z.as_mut_ptr().add(at));
+                    sums[n] = weight.fma(m.mul(m).fma(s, v.mul(q)), sums[n]);
                 }
             }
-            *spread = sums;
+        }
+        for n in 0..N {
+            // SAFETY: N tiles.
+            unsafe { sums[n].store(spread.as_mut_ptr().add(n * PANEL_TILE)) };
         }
     }
 }

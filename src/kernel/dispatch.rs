@@ -130,7 +130,7 @@ mod compiled {
 #[cfg(target_arch = "x86_64")]
 mod compiled {
     use super::{BlockKernel, Kernel, RowKernel, Width};
-    use crate::arithmetic::Fused;
+    use crate::arithmetic::{Fused, FusedWide};
     use crate::vector::Vector;
 
     #[target_feature(enable = "avx2,fma")]
@@ -140,7 +140,7 @@ mod compiled {
 
     #[target_feature(enable = "avx2,fma,avx512f,avx512vl")]
     pub(super) fn with_avx512<J: Kernel>(job: J) {
-        job.run::<Fused>();
+        job.run::<FusedWide>();
     }
 
     #[target_feature(enable = "avx2,fma")]

@@ -1,7 +1,10 @@
 //! Sums of products of rows with themselves: what a regression of every row of a mode is made from.
 
+#![allow(unsafe_code)]
+
 use super::arithmetic::Arithmetic;
 use super::dispatch::{Kernel, run};
+use super::vector::Vector;
 
 /// Rows of a panel have a multiple of this many numbers: sums are taken tile by tile, in registers.
 pub const PANEL_TILE: usize = 8;
@@ -45,18 +48,40 @@ struct Right<'a> {
 
 impl Kernel for Right<'_> {
     #[inline(always)]
-    fn run<M: Arithmetic>(self) {
-        let width = self.to.len();
-        for i in (0..width).step_by(PANEL_TILE) {
-            let Some(to) = self.to[i..].first_chunk_mut::<PANEL_TILE>() else { return };
-            let mut sums = *to;
-            for (row, &v) in self.panel.chunks_exact(width).zip(self.v) {
-                let Some(row) = row[i..].first_chunk::<PANEL_TILE>() else { return };
-                for n in 0..PANEL_TILE {
-                    sums[n] = M::fma(v, row[n], sums[n]);
-                }
+    fn run<M: Arithmetic>(mut self) {
+        let tiles = self.to.len() / PANEL_TILE;
+        for tile in (0..tiles).step_by(4) {
+            match tiles - tile {
+                1 => self.add::<M::Eight, 1>(tile),
+                2 => self.add::<M::Eight, 2>(tile),
+                3 => self.add::<M::Eight, 3>(tile),
+                _ => self.add::<M::Eight, 4>(tile),
             }
-            *to = sums;
+        }
+    }
+}
+
+impl Right<'_> {
+    /// So many tiles, from one on.
+    #[inline(always)]
+    fn add<V: Vector, const N: usize>(&mut self, tile: usize) {
+        let (width, first, size) = (self.to.len(), tile * PANEL_TILE, N * PANEL_TILE);
+        let to = &mut self.to[first..][..size];
+        let mut sums = [V::splat(0.0); N];
+        for n in 0..N {
+            // SAFETY: `to` has N tiles.
+            sums[n] = unsafe { V::load(to.as_ptr().add(n * PANEL_TILE)) };
+        }
+        for (row, &v) in self.panel.chunks_exact(width).zip(self.v) {
+            let (row, v) = (&row[first..][..size], V::splat(v));
+            for n in 0..N {
+                // SAFETY: `row` has N tiles.
+                sums[n] = v.fma(unsafe { V::load(row.as_ptr().add(n * PANEL_TILE)) }, sums[n]);
+            }
+        }
+        for n in 0..N {
+            // SAFETY: `to` has N tiles.
+            unsafe { sums[n].store(to.as_mut_ptr().add(n * PANEL_TILE)) };
         }
     }
 }

@@ -64,7 +64,7 @@ pub use gradient::gradient;
 pub use gram::{PANEL_TILE, add_gram, add_right};
 pub use inverse::Inverse;
 pub use padded_rows::{PaddedFactors, PaddingBuffer};
-pub use picked::{PanelNumber, Pick, Picked, Scales};
+pub use picked::{Pick, Picked, Scales};
 pub use polynomial::{LinePolynomial, line_polynomial};
 pub use residual::{Unseen, for_each_prediction, residual, residual_of_seen};
 pub use rows::prefetch_all;

@@ -40,6 +40,14 @@ impl Vector for Neon4 {
         unsafe { Neon4(vld1q_f64(from), vld1q_f64(from.add(2))) }
     }
     #[inline(always)]
+    unsafe fn widen(from: *const f32) -> Self {
+        // SAFETY: as in `load`.
+        unsafe {
+            let four = vld1q_f32(from);
+            Neon4(vcvt_f64_f32(vget_low_f32(four)), vcvt_high_f64_f32(four))
+        }
+    }
+    #[inline(always)]
     unsafe fn store(self, to: *mut f64) {
         // SAFETY: as in `load`.
         unsafe {

@@ -1,21 +1,30 @@
 //! Sums of rows that are picked from a panel: what the entries of many slices add to the rows of another mode.
 //!
 //! Entry by entry such a sum is a stream: k^2 / 2 numbers are read and written again for each. So entries come
-//! ordered by the row that they are added to, 32 numbers of which stay in registers while all that is added to them
+//! ordered by the row that they are added to, 64 numbers of which stay in registers while all that is added to them
 //! goes by. Those columns of the panel are small enough for a processor's own cache where they lie together; so the
 //! panel may have the rows of a thousand slices, and a row of the sums is read and written once for many entries.
+//!
+//! What limits all this is how fast the panel comes from that cache. It is only read, so its numbers are in single
+//! precision; what they add up to is not.
+
+#![allow(unsafe_code)]
 
 use super::arithmetic::Arithmetic;
 use super::dispatch::{Kernel, run};
 use super::rows::prefetch_all;
+use super::vector::Vector;
 
-/// One row to be added to another.
-#[derive(Debug, Clone, Copy, PartialEq)]
+/// One row to be added to another. In no more than one line of the cache.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[repr(align(32))]
 pub struct Pick {
     /// The row of the sums.
     pub to: u32,
     /// The row of the panel.
     pub from: u32,
+    /// The row of the scales, where there are any.
+    pub by: u32,
     /// What its first part is multiplied by.
     pub weight: f64,
     /// What its second part is multiplied by.
@@ -36,29 +45,21 @@ pub struct Picked {
     pub rows: usize,
 }
 
-/// What the rows of a panel are multiplied by, number by number: rows as long as those of the sums, and for every
-/// pick which of them.
+/// What the rows of a panel are multiplied by, number by number: rows as long as those of the sums, one of which every
+/// pick names.
 #[derive(Debug, Clone, Copy)]
 pub struct Scales<'a> {
     /// The rows.
     pub rows: &'a [f64],
-    /// Per pick, the number of its row.
-    pub by: &'a [u32],
     /// How many numbers at the beginning of every row are 1.
     pub ones: usize,
 }
-
-/// A number of a panel: rows that are only read may be in single precision, what they add up to is not.
-pub trait PanelNumber: Copy + Into<f64> {}
-
-impl PanelNumber for f64 {}
-impl PanelNumber for f32 {}
 
 impl Picked {
     /// Numbers that are added together.
     pub const TILE: usize = 8;
     /// Columns that go by at a time.
-    const CHUNK: usize = 4 * Self::TILE;
+    const CHUNK: usize = 8 * Self::TILE;
 
     /// Numbers of a row of the panel.
     pub fn width(&self) -> usize {
@@ -75,17 +76,17 @@ impl Picked {
     /// # Panics
     ///
     /// If there is no such row, or it is not as long.
-    pub fn put(&self, row: &[f64], number: usize, panel: &mut [f64]) {
+    pub fn put(&self, row: &[f64], number: usize, panel: &mut [f32]) {
         assert!(row.len() == self.width() && number < self.rows, "a row of the panel");
         for (from, part) in [(0, self.sums), (self.sums, self.second)] {
             for (n, wide) in Self::chunks(part) {
                 let to = &mut panel[(from + n) * self.rows + number * wide..][..wide];
-                to.copy_from_slice(&row[from + n..][..wide]);
+                to.iter_mut().zip(&row[from + n..]).for_each(|(to, x)| *to = *x as f32);
             }
         }
     }
 
-    fn check<P>(&self, picks: &[Pick], panel: &[P], to: &[f64]) {
+    fn check(&self, picks: &[Pick], panel: &[f32], to: &[f64]) {
         let whole = |n: usize| n.is_multiple_of(Self::TILE);
         assert!(
             whole(self.sums) && whole(self.second) && self.at + self.second <= self.sums,
@@ -107,8 +108,8 @@ impl Picked {
     /// use tenfill_kernel::{Pick, Picked};
     ///
     /// let layout = Picked { sums: 8, second: 0, at: 0, rows: 0 };
-    /// let panel: Vec<f64> = (0..16).map(f64::from).collect();
-    /// let picks = [0, 1].map(|from| Pick { to: 0, from, weight: 2.0, value: 0.0 });
+    /// let panel: Vec<f32> = (0..16u8).map(f32::from).collect();
+    /// let picks = [0, 1].map(|from| Pick { to: 0, from, weight: 2.0, ..Pick::default() });
     /// let mut sums = [1.0; 8];
     /// layout.add(&panel, &picks, &mut sums);
     /// assert_eq!(sums[3], 1.0 + 2.0 * (3.0 + 11.0));
@@ -117,7 +118,7 @@ impl Picked {
     /// # Panics
     ///
     /// If parts are no whole tiles, or a row is not there.
-    pub fn add<P: PanelNumber>(&self, panel: &[P], picks: &[Pick], to: &mut [f64]) {
+    pub fn add(&self, panel: &[f32], picks: &[Pick], to: &mut [f64]) {
         self.check(picks, panel, to);
         run(Work { layout: *self, panel, picks, groups: &groups(picks), scales: None, to });
     }
@@ -128,13 +129,10 @@ impl Picked {
     /// # Panics
     ///
     /// As [`Picked::add`], and if a row of `scales` is not there.
-    pub fn add_scaled(&self, panel: &[f64], picks: &[Pick], scales: Scales<'_>, to: &mut [f64]) {
+    pub fn add_scaled(&self, panel: &[f32], picks: &[Pick], scales: Scales<'_>, to: &mut [f64]) {
         self.check(picks, panel, to);
         let rows = scales.rows.len() / self.sums;
-        assert!(
-            scales.by.len() == picks.len() && scales.by.iter().all(|&by| (by as usize) < rows),
-            "scales of every pick"
-        );
+        assert!(picks.iter().all(|pick| (pick.by as usize) < rows), "scales of every pick");
         run(Work { layout: *self, panel, picks, groups: &groups(picks), scales: Some(scales), to });
     }
 }
@@ -149,9 +147,10 @@ fn groups(picks: &[Pick]) -> Vec<(usize, usize)> {
     picks.chunk_by(|a, b| a.to == b.to).map(of).collect()
 }
 
-struct Work<'a, P> {
+/// Rows that were checked: every pick's are there, and all of their tiles.
+struct Work<'a> {
     layout: Picked,
-    panel: &'a [P],
+    panel: &'a [f32],
     picks: &'a [Pick],
     groups: &'a [(usize, usize)],
     scales: Option<Scales<'a>>,
@@ -159,10 +158,20 @@ struct Work<'a, P> {
 }
 
 /// How many groups ahead a row of the sums is asked for, and how many picks ahead one of the panel.
-const GROUPS_AHEAD: usize = 2;
-const AHEAD: usize = 12;
+const GROUPS_AHEAD: usize = 4;
+const AHEAD: usize = 8;
 
-impl<P: PanelNumber> Kernel for Work<'_, P> {
+/// Columns of a panel, and where they go.
+#[derive(Clone, Copy)]
+struct Columns {
+    /// Where those of the panel's first row begin, and how far its rows are apart.
+    first: usize,
+    stride: usize,
+    /// Where they go in a row of the sums.
+    at: usize,
+}
+
+impl Kernel for Work<'_> {
     #[inline(always)]
     fn run<M: Arithmetic>(mut self) {
         let Picked { sums, second, at, .. } = self.layout;
@@ -186,59 +195,86 @@ impl<P: PanelNumber> Kernel for Work<'_, P> {
     }
 }
 
-impl<P: PanelNumber> Work<'_, P> {
-    /// Adds so many columns from the first on, to those of the sums.
+impl Work<'_> {
+    /// Adds so many columns from the first on, to those of the sums: as many at a time as registers hold.
     #[inline(always)]
-    fn add_chunk<M: Arithmetic>(&mut self, columns: (usize, usize, usize), by: impl Fn(&Pick) -> f64 + Copy) {
-        const TILE: usize = Picked::TILE;
-        match columns.1 / TILE {
-            1 => self.add::<M, TILE>(columns, by),
-            2 => self.add::<M, { 2 * TILE }>(columns, by),
-            3 => self.add::<M, { 3 * TILE }>(columns, by),
-            _ => self.add::<M, { 4 * TILE }>(columns, by),
-        }
-    }
-
-    #[inline(always)]
-    fn add<M: Arithmetic, const B: usize>(
+    fn add_chunk<M: Arithmetic>(
         &mut self,
         (n, wide, at): (usize, usize, usize),
         by: impl Fn(&Pick) -> f64 + Copy,
     ) {
-        let Work { layout, panel, picks, groups, scales, to } = self;
-        let (panel, stride) = match layout.rows {
-            0 => (&panel[n..], layout.width()),
-            rows => (&panel[n * rows..][..rows * wide], wide),
+        let together = if M::Eight::REGISTERS == 1 { 8 } else { 4 };
+        let (first, stride) = match self.layout.rows {
+            0 => (n, self.layout.width()),
+            rows => (n * rows, wide),
         };
+        let tiles = wide / Picked::TILE;
+        for tile in (0..tiles).step_by(together) {
+            let skipped = tile * Picked::TILE;
+            let columns = Columns { first: first + skipped, stride, at: at + skipped };
+            match together.min(tiles - tile) {
+                1 => self.add::<M::Eight, 1>(columns, by),
+                2 => self.add::<M::Eight, 2>(columns, by),
+                3 => self.add::<M::Eight, 3>(columns, by),
+                4 => self.add::<M::Eight, 4>(columns, by),
+                5 => self.add::<M::Eight, 5>(columns, by),
+                6 => self.add::<M::Eight, 6>(columns, by),
+                7 => self.add::<M::Eight, 7>(columns, by),
+                _ => self.add::<M::Eight, 8>(columns, by),
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn add<V: Vector, const N: usize>(
+        &mut self,
+        Columns { first, stride, at }: Columns,
+        by: impl Fn(&Pick) -> f64,
+    ) {
+        const TILE: usize = Picked::TILE;
+        let Work { layout, panel, picks, groups, scales, to } = self;
         let mut next = 0;
         for (number, &(row, end)) in groups.iter().enumerate() {
             if let Some(&(ahead, _)) = groups.get(number + GROUPS_AHEAD) {
-                prefetch_all(&to[ahead * layout.sums + at..][..wide]);
+                prefetch_all(&to[ahead * layout.sums + at..][..N * TILE]);
             }
-            let Some(to) = to[row * layout.sums + at..].first_chunk_mut::<B>() else { return };
-            let mut sums = *to;
+            let to = &mut to[row * layout.sums + at..][..N * TILE];
+            let mut sums = [V::splat(0.0); N];
+            for n in 0..N {
+                // SAFETY: `to` has N tiles.
+                sums[n] = unsafe { V::load(to.as_ptr().add(n * TILE)) };
+            }
             for (number, pick) in picks[next..end].iter().enumerate() {
                 // Rows that lie one after the other are too many for the cache.
                 if layout.rows == 0
                     && let Some(ahead) = picks.get(next + number + AHEAD)
                 {
-                    prefetch_all(&panel[ahead.from as usize * stride..][..wide]);
+                    prefetch_all(&panel[first + ahead.from as usize * stride..][..N * TILE]);
                 }
-                let Some(row) = panel[pick.from as usize * stride..].first_chunk::<B>() else { return };
-                let by = by(pick);
+                let from = first + pick.from as usize * stride;
+                debug_assert!(from + N * TILE <= panel.len());
+                // SAFETY: `check` has found that the panel has this row, and so N tiles of its columns.
+                let row = unsafe { panel.as_ptr().add(from) };
+                let by = V::splat(by(pick));
                 if let Some(scales) = scales {
-                    let from = scales.by[next + number] as usize * layout.sums + at;
-                    let Some(scales) = scales.rows[from..].first_chunk::<B>() else { return };
-                    for n in 0..B {
-                        sums[n] = M::fma(by * scales[n], row[n].into(), sums[n]);
+                    let scales = &scales.rows[pick.by as usize * layout.sums + at..][..N * TILE];
+                    for n in 0..N {
+                        // SAFETY: as above; of the scales there are as many.
+                        let (x, f) =
+                            unsafe { (V::widen(row.add(n * TILE)), V::load(scales.as_ptr().add(n * TILE))) };
+                        sums[n] = by.mul(f).fma(x, sums[n]);
                     }
                 } else {
-                    for n in 0..B {
-                        sums[n] = M::fma(by, row[n].into(), sums[n]);
+                    for n in 0..N {
+                        // SAFETY: as above.
+                        sums[n] = by.fma(unsafe { V::widen(row.add(n * TILE)) }, sums[n]);
                     }
                 }
             }
-            *to = sums;
+            for n in 0..N {
+                // SAFETY: `to` has N tiles.
+                unsafe { sums[n].store(to.as_mut_ptr().add(n * TILE)) };
+            }
             next = end;
         }
     }
@@ -266,22 +302,25 @@ mod tests {
             let plain_layout = Picked { sums, second, at, rows: 0 };
             let (rows, places, count, scaled_by) = (7, 5, 60, 4);
             let width = plain_layout.width();
-            let panel = numbers(rows * width, 1);
+            let panel: Vec<f32> = numbers(rows * width, 1).into_iter().map(|x| x as f32).collect();
             // Room for more rows than there are.
             let layout = Picked { rows: rows + 2, ..plain_layout };
-            let mut apart = vec![f64::NAN; layout.rows * width];
-            (0..rows).for_each(|n| layout.put(&panel[n * width..][..width], n, &mut apart));
+            let mut apart = vec![f32::NAN; layout.rows * width];
+            for n in 0..rows {
+                let row: Vec<f64> = panel[n * width..][..width].iter().map(|&x| f64::from(x)).collect();
+                layout.put(&row, n, &mut apart);
+            }
             let mut factors = numbers(scaled_by * sums, 2);
             // The first ones change nothing.
             let ones = sums / 2 + 3;
             factors.chunks_exact_mut(sums).for_each(|row| row[..ones].fill(1.0));
-            let by: Vec<u32> = (0..count as u32).map(|n| n * 3 % scaled_by as u32).collect();
-            let scales = Scales { rows: &factors, by: &by, ones };
+            let scales = Scales { rows: &factors, ones };
             let drawn = numbers(2 * count, 3);
             let picks: Vec<Pick> = (0..count)
                 .map(|n| Pick {
                     to: (n * places / count) as u32,
                     from: (n * 5 % rows) as u32,
+                    by: (n * 3 % scaled_by) as u32,
                     weight: drawn[2 * n],
                     value: drawn[2 * n + 1],
                 })
@@ -289,13 +328,14 @@ mod tests {
             for scaled in [false, true] {
                 let begin = numbers(places * sums, 4);
                 let mut plain = begin.clone();
-                for (number, pick) in picks.iter().enumerate() {
+                for pick in &picks {
                     let row = &panel[pick.from as usize * width..][..width];
-                    let factor =
-                        |n: usize| if scaled { factors[by[number] as usize * sums + n] } else { 1.0 };
+                    let factor = |n: usize| if scaled { factors[pick.by as usize * sums + n] } else { 1.0 };
                     let to = &mut plain[pick.to as usize * sums..][..sums];
-                    (0..sums).for_each(|n| to[n] += pick.weight * factor(n) * row[n]);
-                    (0..second).for_each(|n| to[at + n] += pick.value * factor(at + n) * row[sums + n]);
+                    (0..sums).for_each(|n| to[n] += pick.weight * factor(n) * f64::from(row[n]));
+                    for n in 0..second {
+                        to[at + n] += pick.value * factor(at + n) * f64::from(row[sums + n]);
+                    }
                 }
                 limit::with_each(|instructions| {
                     for (layout, panel) in [(plain_layout, &panel), (layout, &apart)] {
@@ -318,7 +358,7 @@ mod tests {
         let layout = Picked { sums: 40, second: 0, at: 0, rows: 0 };
         let panel: Vec<f32> = numbers(5 * 40, 1).into_iter().map(|x| x as f32).collect();
         let picks: Vec<Pick> = (0..1000)
-            .map(|n| Pick { to: 0, from: n * 7 % 5, weight: 0.1 + f64::from(n), value: 0.0 })
+            .map(|n| Pick { to: 0, from: n * 7 % 5, weight: 0.1 + f64::from(n), ..Pick::default() })
             .collect();
         limit::with_each(|instructions| {
             let mut sums = [0.0; 40];
@@ -337,14 +377,14 @@ mod tests {
     #[test]
     fn a_popular_row_loses_no_digits() {
         let layout = Picked { sums: 8, second: 0, at: 0, rows: 0 };
-        let panel: Vec<f64> = (0..8).map(|n| 0.1 + f64::from(n)).collect();
+        let panel: Vec<f32> = (0..8u8).map(|n| 0.1 + f32::from(n)).collect();
         let count = 3_000_000;
-        let picks = vec![Pick { to: 0, from: 0, weight: 1.0, value: 0.0 }; count];
+        let picks = vec![Pick { weight: 1.0, ..Pick::default() }; count];
         limit::with_each(|instructions| {
             let mut sums = [0.0; 8];
             layout.add(&panel, &picks, &mut sums);
-            for (sum, x) in sums.iter().zip(&panel) {
-                let exact = count as f64 * x;
+            for (sum, &x) in sums.iter().zip(&panel) {
+                let exact = count as f64 * f64::from(x);
                 assert!((sum / exact - 1.0).abs() < 1e-9, "{sum} of {exact} with {instructions:?}");
             }
         });

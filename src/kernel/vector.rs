@@ -30,6 +30,12 @@ pub(super) trait Vector: Copy {
     ///
     /// `LANES` numbers can be read there.
     unsafe fn load(from: *const f64) -> Self;
+    /// Numbers in single precision at `from`, as they are in double.
+    ///
+    /// # Safety
+    ///
+    /// `LANES` numbers can be read there.
+    unsafe fn widen(from: *const f32) -> Self;
     /// Overwrites the numbers at `to`.
     ///
     /// # Safety
@@ -122,6 +128,11 @@ impl<A: Vector, B: Vector<Four = A::Four>> Vector for Pair<A, B> {
         unsafe { Pair(A::load(from), B::load(from.add(A::LANES))) }
     }
     #[inline(always)]
+    unsafe fn widen(from: *const f32) -> Self {
+        // SAFETY: there are as many numbers as A and B have together.
+        unsafe { Pair(A::widen(from), B::widen(from.add(A::LANES))) }
+    }
+    #[inline(always)]
     unsafe fn store(self, to: *mut f64) {
         // SAFETY: there are as many numbers as A and B have together.
         unsafe {
@@ -203,6 +214,12 @@ impl Vector for Portable {
     unsafe fn load(from: *const f64) -> Self {
         // SAFETY: four numbers can be read, as the caller promises.
         unsafe { Portable(from.cast::<[f64; 4]>().read()) }
+    }
+    #[inline(always)]
+    unsafe fn widen(from: *const f32) -> Self {
+        // SAFETY: four numbers can be read, as the caller promises.
+        let [a, b, c, d] = unsafe { from.cast::<[f32; 4]>().read() };
+        Portable([f64::from(a), f64::from(b), f64::from(c), f64::from(d)])
     }
     #[inline(always)]
     unsafe fn store(self, to: *mut f64) {

@@ -39,6 +39,11 @@ impl Vector for Wide4 {
         unsafe { Wide4(_mm256_loadu_pd(from)) }
     }
     #[inline(always)]
+    unsafe fn widen(from: *const f32) -> Self {
+        // SAFETY: as in `load`.
+        unsafe { Wide4(_mm256_cvtps_pd(_mm_loadu_ps(from))) }
+    }
+    #[inline(always)]
     unsafe fn store(self, to: *mut f64) {
         // SAFETY: as in `load`.
         unsafe { _mm256_storeu_pd(to, self.0) }
@@ -132,6 +137,11 @@ impl Vector for Wide8 {
     unsafe fn load(from: *const f64) -> Self {
         // SAFETY: as in `splat`; the caller promises eight numbers, and they need no alignment.
         unsafe { Wide8(_mm512_loadu_pd(from)) }
+    }
+    #[inline(always)]
+    unsafe fn widen(from: *const f32) -> Self {
+        // SAFETY: as in `load`.
+        unsafe { Wide8(_mm512_cvtps_pd(_mm256_loadu_ps(from))) }
     }
     #[inline(always)]
     unsafe fn store(self, to: *mut f64) {

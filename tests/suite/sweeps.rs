@@ -340,7 +340,8 @@ fn a_sweep_of(rank: usize, whole: bool, dataset: &Dataset, data: &Data<'_>) {
         let all = of_one.iter().flat_map(|p| of_two.iter().map(move |q| value(&p.0, &q.0)));
         let ours = values(&fit);
         let worst = ours.iter().zip(all).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
-        assert!(worst < 1e-9, "sweep {sweep}: {worst:e}");
+        // What slices give to their entries is in single precision on its way to the sums, which are not.
+        assert!(worst < 1e-6, "sweep {sweep}: {worst:e}");
         for (ours, (_, s)) in fit.posterior.levels[1].variances.chunks(k).zip(&of_two) {
             assert!((0..k).all(|a| (f64::from(ours[a]) / s[a][a] - 1.0).abs() < 1e-5), "sweep {sweep}");
         }

@@ -7,13 +7,24 @@ use super::pass::{Pass, sums_width};
 use super::row::start;
 use super::shape::{EntryRows, EntryVariances, Segment, Shape};
 use crate::MAX_ORDER;
-use crate::kernel::PANEL_TILE;
+use crate::kernel::{Designs, PANEL_TILE};
 
 /// Levels whose rows take more than this are asked for ahead.
 const FAR: usize = 256 << 10;
 /// The most memory of what rows of one level are multiplied by: where a table would take more, it is worked out for
 /// every entry.
 const TABLE_BYTES: usize = 4 << 20;
+
+/// The most memory of the copied rows of the level that leads.
+const LEAD_BYTES: u64 = 16 << 20;
+
+/// What copies of rows take: those of the level that leads, of so many rows of k numbers, and the biases of all levels.
+pub(super) fn copied_bytes(dims: &[u64], k: usize) -> u64 {
+    let row = (k.next_multiple_of(PANEL_TILE) * (size_of::<f64>() + size_of::<f32>())) as u64;
+    let most = dims.iter().skip(1).max().copied().unwrap_or(0);
+    let lead = (most * row).min(LEAD_BYTES);
+    lead + dims.iter().skip(1).sum::<u64>() * size_of::<[f64; 2]>() as u64
+}
 
 /// What a pass knows of the levels.
 pub(super) struct Along {
@@ -39,8 +50,9 @@ pub(super) struct Along {
     pub(super) lead: Option<Lead>,
     /// What the target's columns are multiplied by, where that is a matter of one level.
     pub(super) scaled: Option<ScaledBy>,
-    /// Whether there are no components without level 0, or without the target: all else of a value is biases.
-    pub(super) bare: (bool, bool),
+    /// The biases of every level but the first, and their variances: one after the other, because rows are further apart
+    /// than lines of the cache.
+    pub(super) biases: Vec<Vec<[f64; 2]>>,
 }
 
 /// The level whose columns those of level 0 are multiplied by, one by one, and perhaps another that changes some of
@@ -49,7 +61,10 @@ pub(super) struct Lead {
     pub(super) level: usize,
     pub(super) other: Option<usize>,
     /// Of every row of the other level; one row where there is none.
-    pub(super) changes: Vec<f64>,
+    pub(super) changes: Aligned,
+    /// Its rows and their variances, filled up to whole tiles: a tile lies in one line of the cache each. None where they
+    /// would take too much memory.
+    pub(super) copied: Option<(Aligned, Aligned<f32>)>,
 }
 
 /// What the products of a slice are multiplied by for the entries of every row of a level.
@@ -80,7 +95,6 @@ impl Along {
         }
         let slice = Design::new(shape, 0, None, &is_whole);
         let far = |&level: &usize| size_of_val(&levels[level].means[..]) >= FAR;
-        let has = |level: usize| shape.segments.iter().all(|segment| segment.position(level).is_some());
         let mut along = Along {
             target: Design::new(shape, *target, Some(0), &vec![false; levels.len()]),
             varied: Vec::new(),
@@ -93,7 +107,11 @@ impl Along {
             whole,
             lead: Lead::new(shape, levels, &is_whole),
             scaled: None,
-            bare: (has(0), has(*target)),
+            biases: levels
+                .iter()
+                .enumerate()
+                .map(|(n, level)| if n == 0 { Vec::new() } else { biases(level) })
+                .collect(),
         };
         along.varied = along.target.varied();
         along.ones = along.varied.first().map_or(0, |&first| start(first));
@@ -163,8 +181,8 @@ impl Lead {
         if rows * 3 * padded * size_of::<f64>() > TABLE_BYTES {
             return None;
         }
-        let mut changes = vec![0.0; rows * 3 * padded];
-        for (row, to) in changes.chunks_exact_mut(3 * padded).enumerate() {
+        let mut changes = Aligned::new(rows * 3 * padded, 0.0);
+        for (row, to) in changes.numbers_mut().chunks_exact_mut(3 * padded).enumerate() {
             for segment in &own {
                 for n in 0..segment.count {
                     let to = &mut to[segment.first[0] + n..];
@@ -180,6 +198,42 @@ impl Lead {
                 }
             }
         }
-        Some(Lead { level, other, changes })
+        let copied = Self::copied(&levels[level], padded);
+        Some(Lead { level, other, changes, copied })
     }
+
+    fn copied(level: &Level, padded: usize) -> Option<(Aligned, Aligned<f32>)> {
+        let (rows, width, k) = (level.rows, level.width, level.width.min(padded));
+        if (rows * padded * (size_of::<f64>() + size_of::<f32>())) as u64 > LEAD_BYTES {
+            return None;
+        }
+        let (mut means, mut variances) = (Aligned::new(rows * padded, 0.0), Aligned::new(rows * padded, 0.0));
+        for (to, from) in means.numbers_mut().chunks_exact_mut(padded).zip(level.means.chunks_exact(width)) {
+            to[..k].copy_from_slice(&from[..k]);
+        }
+        for (to, from) in
+            variances.numbers_mut().chunks_exact_mut(padded).zip(level.variances.chunks_exact(width))
+        {
+            to[..k].copy_from_slice(&from[..k]);
+        }
+        Some((means, variances))
+    }
+
+    /// What z is made from, in rows of k numbers.
+    pub(super) fn designs<'a>(&'a self, levels: &'a [Level]) -> Designs<'a> {
+        let (level, bias) = (&levels[self.level], levels[0].width - 1);
+        let (means, variances, stride) = match &self.copied {
+            Some((means, variances)) => {
+                (means.numbers(), variances.numbers(), (bias + 1).next_multiple_of(PANEL_TILE))
+            }
+            None => (&level.means[..], &level.variances[..], level.width),
+        };
+        Designs { means, variances, stride, changes: self.changes.numbers(), bias }
+    }
+}
+
+/// The last column.
+fn biases(level: &Level) -> Vec<[f64; 2]> {
+    let rows = level.means.chunks_exact(level.width).zip(level.variances.chunks_exact(level.width));
+    rows.map(|(mean, variance)| [mean[level.width - 1], f64::from(variance[level.width - 1])]).collect()
 }

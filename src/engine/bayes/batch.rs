@@ -5,7 +5,7 @@ use super::pass::sums_width;
 use crate::kernel::{Pick, Picked};
 use crate::rows::triangle_len;
 
-/// The most slices, and the most memory of what they give to their entries: 32 columns of so many slices are in a
+/// The most slices, and the most memory of what they give to their entries: 64 columns of so many slices are in a
 /// processor's own cache.
 const MOST_SLICES: usize = 1536;
 const PANEL_BYTES: usize = 2 << 20;
@@ -15,7 +15,10 @@ const MOST: usize = 1 << 17;
 const PER_ROW: usize = 16;
 const FEWEST: usize = 1 << 13;
 /// What an entry takes.
-const ENTRY_BYTES: usize = 2 * size_of::<Pick>() + 2 * size_of::<u64>() + crate::MAX_ORDER * size_of::<u32>();
+const ENTRY_BYTES: usize = 2 * size_of::<Pick>() + crate::MAX_ORDER * size_of::<u32>();
+/// Bits of a row that entries are put in order by at a time: where there are no more, that is once, and more counts than
+/// these would be too many for a processor's own cache.
+const DIGIT: u32 = 14;
 
 /// The most entries on their way to so many rows.
 fn most_entries(rows: usize) -> usize {
@@ -25,13 +28,13 @@ fn most_entries(rows: usize) -> usize {
 /// The most slices with rows of so many numbers.
 fn most_slices(k: usize) -> usize {
     let layout = layout(k, 0);
-    (PANEL_BYTES / (size_of::<f64>() * layout.width())).clamp(4, MOST_SLICES)
+    (PANEL_BYTES / (size_of::<f32>() * layout.width())).clamp(4, MOST_SLICES)
 }
 
 /// What a batch takes in all.
 pub(super) fn batch_bytes(rows: u64, k: usize) -> u64 {
     let rows = usize::try_from(rows).unwrap_or(usize::MAX).min(MOST);
-    let panel = most_slices(k) * size_of::<f64>() * layout(k, 0).width();
+    let panel = most_slices(k) * size_of::<f32>() * layout(k, 0).width();
     (panel + most_entries(rows) * ENTRY_BYTES) as u64
 }
 
@@ -39,47 +42,46 @@ pub(super) fn batch_bytes(rows: u64, k: usize) -> u64 {
 pub(super) const SCALED: usize = 64;
 
 /// Entries that wait to be added to the sums of rows of k numbers.
+#[derive(Debug)]
 pub(super) struct Batch {
     pub(super) layout: Picked,
     /// Per slice the products of its row, what the covariance with its bias takes away from the right side, and the
     /// row itself.
-    panel: Aligned,
+    pub(super) panel: Aligned<f32>,
     slices: usize,
     most: usize,
-    picks: Vec<Pick>,
-    /// The indices of other levels, where they matter: all of them, or of one level.
+    /// The entries, and room to sort them.
+    pub(super) picks: Vec<Pick>,
+    room: Vec<Pick>,
+    /// The indices of all other levels, where they matter.
     pub(super) at: Vec<u32>,
-    /// Row and number of every entry, and room to sort them.
-    keys: Vec<u64>,
-    room: Vec<u64>,
-    /// The entries in the order of rows.
-    pub(super) sorted: Vec<Pick>,
 }
 
 /// Numbers that begin where a line of the cache does: vectors of eight of them lie in one line each then, and not in
 /// two, which takes twice the time.
-pub(super) struct Aligned {
-    numbers: Vec<f64>,
+#[derive(Debug)]
+pub(super) struct Aligned<T = f64> {
+    numbers: Vec<T>,
     from: usize,
 }
 
-impl Aligned {
+impl<T: Clone> Aligned<T> {
     const LINE: usize = 64;
 
     /// So many, all alike.
-    pub(super) fn new(count: usize, x: f64) -> Self {
-        let numbers = vec![x; count + Self::LINE / size_of::<f64>()];
-        let from = numbers.as_ptr().align_offset(Self::LINE).min(Self::LINE / size_of::<f64>());
+    pub(super) fn new(count: usize, x: T) -> Self {
+        let numbers = vec![x; count + Self::LINE / size_of::<T>()];
+        let from = numbers.as_ptr().align_offset(Self::LINE).min(Self::LINE / size_of::<T>());
         Aligned { numbers, from }
     }
 
-    pub(super) fn numbers(&self) -> &[f64] {
-        let count = self.numbers.len() - Self::LINE / size_of::<f64>();
+    pub(super) fn numbers(&self) -> &[T] {
+        let count = self.numbers.len() - Self::LINE / size_of::<T>();
         &self.numbers[self.from..][..count]
     }
 
-    pub(super) fn numbers_mut(&mut self) -> &mut [f64] {
-        let count = self.numbers.len() - Self::LINE / size_of::<f64>();
+    pub(super) fn numbers_mut(&mut self) -> &mut [T] {
+        let count = self.numbers.len() - Self::LINE / size_of::<T>();
         &mut self.numbers[self.from..][..count]
     }
 }
@@ -99,21 +101,19 @@ impl Batch {
             slices: 0,
             most: most_entries(rows.min(MOST)),
             picks: Vec::new(),
-            at: Vec::new(),
-            keys: Vec::new(),
             room: Vec::new(),
-            sorted: Vec::new(),
+            at: Vec::new(),
         }
+    }
+
+    /// Whether it is one for so many rows of k numbers.
+    pub(super) fn is_for(&self, rows: usize, k: usize) -> bool {
+        self.layout == layout(k, most_slices(k)) && self.most == most_entries(rows.min(MOST))
     }
 
     /// Whether another slice has no room.
     pub(super) fn is_full(&self) -> bool {
         self.slices == self.layout.rows
-    }
-
-    /// What slices give to their entries.
-    pub(super) fn panel(&self) -> &[f64] {
-        self.panel.numbers()
     }
 
     /// How many entries have room.
@@ -129,45 +129,31 @@ impl Batch {
         number as u32
     }
 
-    #[inline(always)]
-    pub(super) fn push(&mut self, pick: Pick) {
-        self.keys.push(u64::from(pick.to) << 32 | self.picks.len() as u64);
-        self.picks.push(pick);
-    }
-
     /// Puts the entries in order, all of them below `rows`.
     pub(super) fn sort(&mut self, rows: usize) {
         let bits = usize::BITS - rows.leading_zeros();
-        let rounds = bits.div_ceil(11).max(1);
+        let rounds = bits.div_ceil(DIGIT).max(1);
         let digit = bits.div_ceil(rounds);
-        self.room.resize(self.keys.len(), 0);
+        self.room.resize(self.picks.len(), Pick::default());
         let mut starts = vec![0u32; 1 << digit];
         for round in 0..rounds {
-            let of = |key: u64| (key >> (32 + round * digit)) as usize & ((1 << digit) - 1);
+            let of = |pick: &Pick| (pick.to >> (round * digit)) as usize & ((1 << digit) - 1);
             starts.fill(0);
-            self.keys.iter().for_each(|&key| starts[of(key)] += 1);
+            self.picks.iter().for_each(|pick| starts[of(pick)] += 1);
             let mut sum = 0;
             starts.iter_mut().for_each(|count| sum += std::mem::replace(count, sum));
-            for &key in &self.keys {
-                let place = &mut starts[of(key)];
-                self.room[*place as usize] = key;
+            for pick in &self.picks {
+                let place = &mut starts[of(pick)];
+                self.room[*place as usize] = *pick;
                 *place += 1;
             }
-            std::mem::swap(&mut self.keys, &mut self.room);
+            std::mem::swap(&mut self.picks, &mut self.room);
         }
-        self.sorted.clear();
-        self.sorted.extend(self.keys.iter().map(|&key| self.picks[key as u32 as usize]));
-    }
-
-    /// The numbers that entries had before, in their order.
-    pub(super) fn numbers(&self) -> impl Iterator<Item = usize> {
-        self.keys.iter().map(|&key| key as u32 as usize)
     }
 
     /// Forgets the entries; slices stay where `within` one that is not at its end.
     pub(super) fn clear(&mut self, within: bool) {
         self.picks.clear();
-        self.keys.clear();
         self.at.clear();
         if !within {
             self.slices = 0;
@@ -212,15 +198,13 @@ mod tests {
             for n in 0..1000u32 {
                 state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
                 let to = ((state >> 33) % rows) as u32;
-                batch.push(Pick { to, from: n, weight: 1.0, value: 0.0 });
+                batch.picks.push(Pick { to, from: n, ..Pick::default() });
                 plain.push((to, n));
             }
             plain.sort_unstable();
             batch.sort(rows as usize);
-            let numbers: Vec<usize> = batch.numbers().collect();
-            for (n, &(to, from)) in plain.iter().enumerate() {
-                assert_eq!((batch.sorted[n].to, batch.sorted[n].from), (to, from));
-                assert_eq!(numbers[n], from as usize);
+            for (pick, &(to, from)) in batch.picks.iter().zip(&plain) {
+                assert_eq!((pick.to, pick.from), (to, from));
             }
         }
     }

@@ -9,15 +9,13 @@ pub(super) struct Design {
     /// Components that the level has a part in.
     own: Vec<Part>,
     /// The others.
-    rest: Vec<Part>,
-    /// Level and column of the biases of other levels.
-    biases: Vec<(usize, usize)>,
+    pub(super) rest: Vec<Part>,
     /// One: what is multiplied by it is not copied by a call of a function, as long as a row itself.
     one: f64,
 }
 
 /// Components of the same levels.
-struct Part {
+pub(super) struct Part {
     /// The first column, in the level's own rows.
     first: usize,
     count: usize,
@@ -47,10 +45,6 @@ impl Design {
                 .filter(|part| !part.others.is_empty())
                 .collect(),
             rest: shape.segments.iter().filter(|segment| !place(segment)).map(of).collect(),
-            biases: (0..shape.order())
-                .filter(|&other| other != level)
-                .map(|other| (other, shape.widths[other] - 1))
-                .collect(),
             one: 1.0,
         }
     }
@@ -137,36 +131,10 @@ impl Design {
         }
     }
 
-    /// The part of a value that does not depend on the level's row.
-    #[inline(always)]
-    pub(super) fn rest(&self, rows: &EntryRows<'_>) -> f64 {
-        let mut sum = 0.0;
-        for &(level, column) in &self.biases {
-            sum += rows[level][column];
-        }
-        for part in &self.rest {
-            if let [(a, p), (b, q)] = part.others[..] {
-                sum += dot(&rows[a][p..][..part.count], &rows[b][q..][..part.count]);
-                continue;
-            }
-            for n in 0..part.count {
-                let mut product = 1.0;
-                for &(level, first) in &part.others {
-                    product *= rows[level][first + n];
-                }
-                sum += product;
-            }
-        }
-        sum
-    }
-
-    /// The variance of that part, as if columns were independent.
+    /// The variance of what does not depend on the level's row, biases left out, as if columns were independent.
     #[inline(always)]
     pub(super) fn rest_variance(&self, rows: &EntryRows<'_>, variances: &EntryVariances<'_>) -> f64 {
         let mut sum = 0.0;
-        for &(level, column) in &self.biases {
-            sum += f64::from(variances[level][column]);
-        }
         for part in &self.rest {
             for n in 0..part.count {
                 sum += part.variance(n, rows, variances);
@@ -177,6 +145,17 @@ impl Design {
 }
 
 impl Part {
+    /// The sum of the components, the rows of all levels given.
+    #[inline(always)]
+    pub(super) fn sum<'l>(&self, row: impl Fn(usize) -> &'l [f64]) -> f64 {
+        if let [(a, p), (b, q)] = self.others[..] {
+            return dot(&row(a)[p..][..self.count], &row(b)[q..][..self.count]);
+        }
+        let product =
+            |n: usize| self.others.iter().map(|&(level, first)| row(level)[first + n]).product::<f64>();
+        (0..self.count).map(product).sum()
+    }
+
     fn has(&self, level: usize) -> bool {
         self.others.iter().any(|other| other.0 == level)
     }

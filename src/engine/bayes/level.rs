@@ -46,7 +46,7 @@ impl Prior {
     }
 
     /// B f.
-    #[inline]
+    #[inline(always)]
     pub(super) fn mean(&self, f: &[f64], to: &mut [f64]) {
         for (to, row) in to.iter_mut().zip(self.coefficients.chunks_exact(f.len())) {
             *to = dot(row, f);

@@ -1,5 +1,6 @@
 //! The memory that sweeps take, known before there are any.
 
+use super::along::copied_bytes;
 use super::batch::batch_bytes;
 use super::cells::pairs_of;
 use super::course::{FEW_MODES, MOST_ROWS_TO_GROW, most_more};
@@ -96,7 +97,8 @@ impl Sizes<'_> {
         let aside = if sums < all { most * 12 * k } else { 0 };
         let covariances: u64 =
             dims.iter().skip(1).map(|&rows| 2 * covariance_bytes(rows, entries, rank + 1)).sum();
-        let state = dims.iter().sum::<u64>() * row + covariances + tables + aside;
+        let state =
+            dims.iter().sum::<u64>() * row + covariances + tables + aside + copied_bytes(dims, rank + 1);
         let waiting = batch_bytes(most, rank + 1) + window_bytes(dims.len(), entries);
         let lanes = room.lanes as u64;
         [state, sums.max(cells) * (2 + lanes) + waiting * lanes, if sums < all { sums } else { 2 * sums }]

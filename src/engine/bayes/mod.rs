@@ -5,7 +5,7 @@
 //! | what is a value made of? | [`Shape`]: biases, and products of columns of rows |
 //! | what is known of the rows of a mode? | [`Level`]: means, variances, features, and their [`Prior`] |
 //! | how do the entries of a row come together? | [`Slices`] |
-//! | what is a row multiplied by? | `design` |
+//! | what is a row multiplied by, and what of a value comes from elsewhere? | `design`, `rests` |
 //! | what is one row, given what its entries add up to? | `row` |
 //! | what happens in a pass over the data? | `pass`, and `worker` for a lane: rows of the first level are fitted, sums of another taken, by the `batch` |
 //! | what is added to values beside their rows? | [`Table`]: a number per cell of two modes, or per time since the first entry |
@@ -37,6 +37,7 @@ mod memory;
 mod offsets;
 mod onto;
 mod pass;
+mod rests;
 mod row;
 mod shape;
 mod slices;

@@ -2,7 +2,7 @@
 //! added to the sums that rows of another level will be fitted to.
 
 use super::along::Along;
-use super::batch::layout;
+use super::batch::{Batch, layout};
 use super::level::Level;
 use super::offsets::Table;
 use super::row::axpy;
@@ -78,7 +78,8 @@ pub(super) fn run(
     }
     let given: Vec<Given> = numbers.chunks_exact(wide).map(|numbers| Given::of(numbers, k)).collect();
     let work = |lane: &Lane| -> Result<LaneFound> {
-        let mut worker = Worker::new(pass, &along, slices.zeros(pass.rows.len() * width));
+        let batch = slices.batch(|batch| pass.can_use(batch)).unwrap_or_else(|| pass.batch());
+        let mut worker = Worker::new(pass, &along, slices.zeros(pass.rows.len() * width), batch);
         let mut broken = false;
         slices.for_each(stream, lane, part, |slice, entries| match slices.number_of(slice) {
             Some(number) => worker.window(slice, &given[number], entries),
@@ -87,7 +88,9 @@ pub(super) fn run(
         if broken {
             return Err(Error::not_finite("a row"));
         }
-        Ok(worker.end())
+        let (found, batch) = worker.end();
+        slices.give_batch_back(batch);
+        Ok(found)
     };
     let (own, all) = (stream.lanes(), stream.all_lanes());
     let before = all.iter().position(|lane| Some(lane) == own.first()).unwrap_or(0);
@@ -150,18 +153,14 @@ fn large_rows(
     if large.is_empty() {
         return Ok((Vec::new(), None));
     }
-    let mut worker = Worker::new(pass, along, Vec::new());
+    let new = || Worker::new(pass, along, Vec::new(), pass.batch());
+    let mut worker = new();
     let width = worker.numbers().len();
-    let sums = slices.of_large(
-        stream,
-        width,
-        || Worker::new(pass, along, Vec::new()),
-        |worker, slice, entries, to| {
-            worker.begin();
-            worker.add(slice, entries);
-            axpy(1.0, &worker.numbers(), to);
-        },
-    )?;
+    let sums = slices.of_large(stream, width, new, |worker, slice, entries, to| {
+        worker.begin();
+        worker.add(slice, entries);
+        axpy(1.0, &worker.numbers(), to);
+    })?;
     let mut numbers = Vec::new();
     for (&slice, sums) in large.iter().zip(sums.chunks_exact(width)) {
         match worker.give(slice, sums) {
@@ -169,7 +168,7 @@ fn large_rows(
             None => return team.agree(Err(Error::not_finite("a row"))),
         }
     }
-    Ok((numbers, team.is_first().then(|| worker.end())))
+    Ok((numbers, team.is_first().then(|| worker.end().0)))
 }
 
 impl Wave {
@@ -214,6 +213,16 @@ impl Wave {
 }
 
 impl Pass<'_> {
+    /// An empty batch for the target.
+    fn batch(&self) -> Batch {
+        Batch::new(self.rows.len(), self.levels[self.target].width)
+    }
+
+    /// Whether a batch that was for another lane does; it may be left from a pass that was not ended.
+    fn can_use(&self, batch: &Batch) -> bool {
+        batch.is_for(self.rows.len(), self.levels[self.target].width)
+    }
+
     /// The target of an entry: what is left of its value for <m, z>, which the model says is `prediction`, and its
     /// variance where it is latent.
     #[inline(always)]

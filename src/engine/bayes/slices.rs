@@ -10,6 +10,7 @@
 //! A lane may be gone through in parts. Nothing is kept from one to the next: what a part finds of a slice that an
 //! earlier one has begun it reads again, so that a part can be the first that a process sees.
 
+use super::batch::Batch;
 use super::memory::{Room, SUMS};
 use crate::MAX_ORDER;
 use crate::error::Result;
@@ -35,30 +36,43 @@ pub(super) fn window_bytes(order: usize, entries: u64) -> u64 {
 /// The entries of a slice, or of a part of one.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Entries {
-    /// The indices of levels 1 and up, entry after entry.
-    pub(super) at: Vec<u32>,
+    /// The indices of every level from 1 on, a column each.
+    pub(super) at: [Vec<u32>; MAX_ORDER],
     /// Values, and weights of 1 on average.
     pub(super) values: Vec<f64>,
     pub(super) weights: Vec<f64>,
 }
 
 impl Entries {
-    #[inline(always)]
-    fn push(&mut self, indices: &[u32], value: f64, weight: f64) {
-        // One by one: a copy of two numbers would be a call.
-        indices[1..].iter().for_each(|&index| self.at.push(index));
-        self.values.push(value);
-        self.weights.push(weight);
+    /// Takes some entries of a block, but for those of no weight.
+    fn take(&mut self, block: &BlockView<'_>, entries: Range<usize>, per_weight: f64) {
+        let before = self.len();
+        for (level, at) in self.at.iter_mut().enumerate().take(block.order()).skip(1) {
+            block.append_indices(level, entries.clone(), at);
+        }
+        block.values().append(entries.clone(), &mut self.values);
+        let Some(weights) = block.weights() else {
+            return self.weights.resize(before + entries.len(), per_weight);
+        };
+        weights.append(entries, &mut self.weights);
+        let new = &mut self.weights[before..];
+        if new.contains(&0.0) {
+            let kept: Vec<usize> = (before..before + new.len()).filter(|n| new[n - before] > 0.0).collect();
+            self.at.iter_mut().filter(|at| !at.is_empty()).for_each(|at| keep(at, before, &kept));
+            keep(&mut self.values, before, &kept);
+            keep(&mut self.weights, before, &kept);
+        }
+        self.weights[before..].iter_mut().for_each(|weight| *weight *= per_weight);
     }
 
     fn clear(&mut self) {
-        self.at.clear();
+        self.at.iter_mut().for_each(Vec::clear);
         self.values.clear();
         self.weights.clear();
     }
 
     fn add(&mut self, other: &Entries) {
-        self.at.extend_from_slice(&other.at);
+        self.at.iter_mut().zip(&other.at).for_each(|(to, at)| to.extend_from_slice(at));
         self.values.extend_from_slice(&other.values);
         self.weights.extend_from_slice(&other.weights);
     }
@@ -84,17 +98,19 @@ impl Entries {
     ) {
         let mut indices = [0; MAX_ORDER];
         indices[0] = slice;
-        let rest = self.values[range.clone()].iter().zip(&self.weights[range.clone()]);
-        let at = &self.at[range.start * (order - 1)..range.end * (order - 1)];
-        for (at, (&value, &weight)) in at.chunks_exact(order - 1).zip(rest) {
-            match *at {
-                [one] => indices[1] = one,
-                [one, two] => (indices[1], indices[2]) = (one, two),
-                _ => indices[1..order].copy_from_slice(at),
+        for entry in range {
+            for (to, at) in indices[..order].iter_mut().zip(&self.at).skip(1) {
+                *to = at[entry];
             }
-            each(&indices, value, weight);
+            each(&indices, self.values[entry], self.weights[entry]);
         }
     }
+}
+
+/// Keeps some of the numbers from one on.
+fn keep<T: Copy>(numbers: &mut Vec<T>, from: usize, kept: &[usize]) {
+    kept.iter().enumerate().for_each(|(to, &n)| numbers[from + to] = numbers[n]);
+    numbers.truncate(from + kept.len());
 }
 
 /// What it takes to go through the train entries slice by slice.
@@ -113,13 +129,14 @@ pub struct Slices {
     pub(super) room: Room,
     /// Memory of sums, all of them zero: what was given back costs as much to get again as a batch of entries.
     spare: Mutex<Vec<Vec<f64>>>,
+    /// Likewise batches, all of them empty.
+    batches: Mutex<Vec<Batch>>,
 }
 
 /// A slice that is not at its end yet.
 #[derive(Debug, Clone, Default)]
 struct Pending {
     slice: Option<u32>,
-    is_large: bool,
     entries: Entries,
 }
 
@@ -143,6 +160,7 @@ impl Slices {
             parts: entries.div_ceil(PART).max(1) as usize,
             room: Room { lanes: usize::MAX, sums: SUMS },
             spare: Mutex::default(),
+            batches: Mutex::default(),
         };
         let words = share_words(stream, own_lanes(stream, |lane| slices.head(stream, lane))?);
         slices.tails = vec![None; all.len()];
@@ -152,7 +170,10 @@ impl Slices {
                 (0..lane).find(|&owner| all[owner].slices.end > all[lane].slices.start).unwrap_or(lane);
             let tail = slices.tails[owner].get_or_insert_with(Entries::default);
             for entry in words.chunks_exact(order + 1) {
-                tail.at.extend(entry[..order - 1].iter().map(|&index| index as u32));
+                tail.at[1..]
+                    .iter_mut()
+                    .zip(&entry[..order - 1])
+                    .for_each(|(at, &index)| at.push(index as u32));
                 tail.values.push(f64::from_bits(entry[order - 1]));
                 tail.weights.push(f64::from_bits(entry[order]));
             }
@@ -186,8 +207,19 @@ impl Slices {
         self.spare.lock().unwrap_or_else(PoisonError::into_inner).push(numbers);
     }
 
-    /// Gives that memory back.
+    /// A batch that was given back, if there is one that does.
+    pub(super) fn batch(&self, does: impl Fn(&Batch) -> bool) -> Option<Batch> {
+        self.batches.lock().unwrap_or_else(PoisonError::into_inner).pop().filter(does)
+    }
+
+    /// Takes it back, for the next lane.
+    pub(super) fn give_batch_back(&self, batch: Batch) {
+        self.batches.lock().unwrap_or_else(PoisonError::into_inner).push(batch);
+    }
+
+    /// Gives that memory back, at the end of a pass.
     pub(super) fn forget(&self) {
+        self.batches.lock().unwrap_or_else(PoisonError::into_inner).clear();
         self.spare.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
@@ -230,9 +262,10 @@ impl Slices {
             };
             let positions: Vec<usize> = lane.blocks.clone().filter(has).collect();
             for run in positions.chunk_by(|a, b| a + 1 == *b) {
-                self.blocks(stream, lane, run[0]..run[run.len() - 1] + 1, |indices, value, weight| {
-                    if self.number_of(indices[0]).is_some() {
-                        pending.push(self.window, indices, value, weight, &mut each);
+                self.blocks(stream, lane, run[0]..run[run.len() - 1] + 1, |slice, block, entries| {
+                    if self.number_of(slice).is_some() {
+                        pending.begin(slice, &mut each);
+                        pending.push(block, entries, (self.window, self.per_weight), &mut each);
                     }
                 })?;
             }
@@ -264,36 +297,42 @@ impl Slices {
         if !self.begins_inside(stream, lane) {
             return Ok(words);
         }
+        let (mut head, mut order) = (Entries::default(), 0);
         for position in lane.blocks.clone() {
             let mut ended = false;
-            self.blocks(stream, lane, position..position + 1, |indices, value, weight| {
-                ended |= indices[0] != lane.slices.start;
+            self.blocks(stream, lane, position..position + 1, |slice, block, entries| {
+                ended |= slice != lane.slices.start;
                 if !ended {
-                    words.extend(indices[1..].iter().map(|&index| u64::from(index)));
-                    words.extend([value.to_bits(), weight.to_bits()]);
+                    order = block.order();
+                    head.take(block, entries, self.per_weight);
                 }
             })?;
             if ended {
                 break;
             }
         }
+        head.for_each(lane.slices.start, order, |indices, value, weight| {
+            words.extend(indices[1..order].iter().map(|&index| u64::from(index)));
+            words.extend([value.to_bits(), weight.to_bits()]);
+        });
         Ok(words)
     }
 
+    /// Calls `each` with what every block has of every slice, as long as it has any weight.
     fn blocks(
         &self,
         stream: &Stream,
         lane: &Lane,
         blocks: Range<usize>,
-        mut each: impl FnMut(&[u32], f64, f64),
+        mut each: impl FnMut(u32, &BlockView<'_>, Range<usize>),
     ) -> Result<()> {
         let part = Lane { blocks, ..lane.clone() };
         stream.for_each(&part, |block: &BlockView<'_>| {
-            block.for_each_weighted(|indices, value, weight| {
-                if weight > 0.0 {
-                    each(indices, value, weight * self.per_weight);
+            for (slice, entries) in block.slices() {
+                if block.weights().is_none_or(|weights| entries.clone().any(|n| weights.get(n) > 0.0)) {
+                    each(slice, block, entries);
                 }
-            });
+            }
             Ok(())
         })
     }
@@ -315,12 +354,12 @@ impl Slices {
         let (from, to) = (at(part), at(part + 1));
         let open = |end: usize| self.open(stream, lane, end, skipped);
         let mut pending = self.begun(stream, lane, from, open(from))?;
-        self.blocks(stream, lane, from..to, |indices, value, weight| {
-            if Some(indices[0]) != skipped {
-                let window = if pending.is_large { self.window } else { usize::MAX };
-                if pending.push(window, indices, value, weight, &mut each) {
-                    pending.is_large = self.number_of(indices[0]).is_some();
-                }
+        self.blocks(stream, lane, from..to, |slice, block, entries| {
+            if Some(slice) != skipped {
+                let is_large = self.number_of(slice).is_some();
+                let window = if is_large { self.window } else { usize::MAX };
+                pending.begin(slice, &mut each);
+                pending.push(block, entries, (window, self.per_weight), &mut each);
             }
         })?;
         if part + 1 == parts {
@@ -354,9 +393,10 @@ impl Slices {
         let has = |block: &usize| stream.block_row(*block).last == slice;
         let last = (lane.blocks.start..end).rev().take_while(has).last().unwrap_or(end);
         // The first one may have it behind others.
-        self.blocks(stream, lane, last..end, |indices, value, weight| {
-            if indices[0] == slice {
-                pending.push(usize::MAX, indices, value, weight, &mut |_, _| {});
+        self.blocks(stream, lane, last..end, |of, block, entries| {
+            if of == slice {
+                pending.slice = Some(slice);
+                pending.entries.take(block, entries, self.per_weight);
             }
         })?;
         Ok(pending)
@@ -364,34 +404,42 @@ impl Slices {
 }
 
 impl Pending {
-    /// Takes an entry, and hands out what came before it where that is a window or the end of a slice. Whether it is
-    /// the first of a slice.
-    #[inline(always)]
+    /// Before entries of a slice: hands out what there is of another.
+    fn begin(&mut self, slice: u32, each: &mut impl FnMut(u32, &Entries)) {
+        if self.slice != Some(slice) {
+            self.hand_out(each);
+            self.slice = Some(slice);
+        }
+    }
+
+    /// Takes entries of the slice, and hands out what came before as often as that is a window.
     fn push(
         &mut self,
-        window: usize,
-        indices: &[u32],
-        value: f64,
-        weight: f64,
+        block: &BlockView<'_>,
+        mut entries: Range<usize>,
+        (window, per_weight): (usize, f64),
         each: &mut impl FnMut(u32, &Entries),
-    ) -> bool {
-        let is_new = self.slice != Some(indices[0]);
-        if is_new || self.entries.len() >= window {
-            if let Some(slice) = self.slice {
-                each(slice, &self.entries);
+    ) {
+        while !entries.is_empty() {
+            if self.entries.len() >= window {
+                self.hand_out(each);
             }
-            self.entries.clear();
-            self.slice = Some(indices[0]);
+            let some = entries.len().min(window - self.entries.len());
+            self.entries.take(block, entries.start..entries.start + some, per_weight);
+            entries.start += some;
         }
-        self.entries.push(indices, value, weight);
-        is_new
+    }
+
+    fn hand_out(&mut self, each: &mut impl FnMut(u32, &Entries)) {
+        if let Some(slice) = self.slice.filter(|_| self.entries.len() > 0) {
+            each(slice, &self.entries);
+        }
+        self.entries.clear();
     }
 
     /// Hands out what is left, and gives its memory back.
     fn end(&mut self, each: &mut impl FnMut(u32, &Entries)) {
-        if let Some(slice) = self.slice {
-            each(slice, &self.entries);
-        }
+        self.hand_out(each);
         *self = Pending::default();
     }
 }

@@ -10,6 +10,7 @@ use super::shape::Shape;
 use super::slices::Slices;
 use super::start as begin;
 use crate::error::{Error, Result};
+use crate::kernel::vectorised;
 use crate::manifold::{Core, Point};
 use crate::model::{Biases, Ends, PairBias, TimeBias};
 use crate::rows::{self, triangle_len};
@@ -237,38 +238,49 @@ impl Level {
                 let mut room = RowRoom::new(k);
                 let (mut f, mut expected, mut s) = (vec![0.0; features], vec![0.0; k], vec![0.0; k]);
                 let rows = means.chunks_exact_mut(k).zip(variances.chunks_exact_mut(k));
-                for (row, ((mean, variance), sums)) in rows.zip(sums.chunks_exact(sums_width(k))).enumerate()
-                {
-                    let count = counts[first + row];
-                    if count == 0.0 {
-                        continue;
-                    }
-                    let (a, b) = sums[..triangle_len(k) + k].split_at(triangle_len(k));
-                    of_rows.of(first + row, count, &mut f);
-                    prior.mean(&f, &mut expected);
-                    let of = |i: usize, j: usize| a[start(i) + j];
-                    prior.posterior(&expected, noise, of, b, &mut room.factor, &mut room.mean);
-                    // Of a row whose columns are independent, the variances are these.
-                    (0..k).for_each(|i| s[i] = 1.0 / room.factor[i * k + i]);
-                    let whole = !covariances.is_empty();
-                    if !room.solve() {
-                        return None;
-                    }
-                    mean.copy_from_slice(&room.mean);
-                    if whole {
-                        let to = &mut covariances[row * wide..][..wide];
-                        for i in 0..k {
-                            let from = &room.covariance[i * k..][..=i];
-                            to[start(i)..][..=i].iter_mut().zip(from).for_each(|(to, x)| *to = *x as f32);
-                            s[i] = from[i];
+                let mut done = true;
+                vectorised(
+                    #[inline(always)]
+                    || {
+                        for (row, ((mean, variance), sums)) in
+                            rows.zip(sums.chunks_exact(sums_width(k))).enumerate()
+                        {
+                            let count = counts[first + row];
+                            if count == 0.0 {
+                                continue;
+                            }
+                            let (a, b) = sums[..triangle_len(k) + k].split_at(triangle_len(k));
+                            of_rows.of(first + row, count, &mut f);
+                            prior.mean(&f, &mut expected);
+                            let of = |i: usize, j: usize| a[start(i) + j];
+                            prior.posterior(&expected, noise, of, b, &mut room.factor, &mut room.mean);
+                            // Of a row whose columns are independent, the variances are these.
+                            (0..k).for_each(|i| s[i] = 1.0 / room.factor[i * k + i]);
+                            let whole = !covariances.is_empty();
+                            if !room.solve() {
+                                done = false;
+                                return;
+                            }
+                            mean.copy_from_slice(&room.mean);
+                            if whole {
+                                let to = &mut covariances[row * wide..][..wide];
+                                for i in 0..k {
+                                    let from = &room.covariance[i * k..][..=i];
+                                    to[start(i)..][..=i]
+                                        .iter_mut()
+                                        .zip(from)
+                                        .for_each(|(to, x)| *to = *x as f32);
+                                    s[i] = from[i];
+                                }
+                                found.add_row(mean, &f, Covariance::Whole(&room.covariance));
+                            } else {
+                                found.add_row(mean, &f, Covariance::Diagonal(&s));
+                            }
+                            variance.iter_mut().zip(&s).for_each(|(to, s)| *to = *s as f32);
                         }
-                        found.add_row(mean, &f, Covariance::Whole(&room.covariance));
-                    } else {
-                        found.add_row(mean, &f, Covariance::Diagonal(&s));
-                    }
-                    variance.iter_mut().zip(&s).for_each(|(to, s)| *to = *s as f32);
-                }
-                Some(found)
+                    },
+                );
+                done.then_some(found)
             })
             .collect();
         for chunk in chunks {

@@ -1,17 +1,14 @@
 //! What a lane does in a pass: rows of level 0 from their entries, and the entries into the sums of the target.
 
-use super::along::{Along, Lead};
+use super::along::Along;
 use super::batch::{Aligned, Batch, SCALED};
-use super::level::{Covariance, Level, Moments};
-use super::offsets::offset;
+use super::level::{Covariance, Moments};
 use super::pass::{Pass, sums_width};
+use super::rests::{Of, Rests, entry_rows};
 use super::row::{RowRoom, dot, start};
-use super::shape::{EntryRows, EntryVariances};
 use super::slices::Entries;
 use crate::MAX_ORDER;
-use crate::kernel::{
-    Designs, PANEL_TILE, Pick, Picked, Scales, add_gram, add_right, prefetch_all, vectorised,
-};
+use crate::kernel::{PANEL_TILE, Pick, Picked, Scales, add_gram, add_right, prefetch_all, vectorised};
 use std::ops::Range;
 
 /// Entries whose z are together in memory: what a processor's first cache holds.
@@ -66,10 +63,11 @@ pub(super) struct Worker<'a> {
     panel: Aligned,
     own: Own,
     picks: Vec<Pick>,
-    /// Of some entries: rows of the level that leads and of the other, and targets times weights.
-    lead_rows: Vec<u32>,
-    other_rows: Vec<u32>,
+    /// Of some entries: what of their values comes from elsewhere, and targets times weights.
+    rests: Rests,
     targets: Vec<f64>,
+    /// The rows of no level.
+    zeros: Vec<u32>,
     features: Vec<f64>,
     expected: Vec<f64>,
     variances: Vec<f32>,
@@ -80,9 +78,8 @@ pub(super) struct Worker<'a> {
     /// Of one entry: what of the target's z comes from other levels, and how uncertain that is.
     others: Vec<f64>,
     others_spread: Vec<f64>,
-    /// Both, as factors of some entries, and their numbers.
+    /// Both, as factors of some entries.
     factors: Vec<f64>,
-    by: Vec<u32>,
     /// What multiplies level 0's row in terms without the target.
     beside: Vec<f64>,
 }
@@ -110,10 +107,9 @@ impl Given {
 
 impl<'a> Worker<'a> {
     /// With sums of the target that are zero; without any it may look at slices only.
-    pub(super) fn new(pass: &'a Pass<'a>, along: &'a Along, sums: Vec<f64>) -> Self {
+    pub(super) fn new(pass: &'a Pass<'a>, along: &'a Along, sums: Vec<f64>, batch: Batch) -> Self {
         let (k, e) = (pass.levels[0].width, pass.levels[pass.target].width);
         let (padded, features) = (k.next_multiple_of(PANEL_TILE), pass.levels[0].features.count());
-        let batch = Batch::new(pass.rows.len(), e);
         Worker {
             pass,
             along,
@@ -141,9 +137,9 @@ impl<'a> Worker<'a> {
                 few: [0.0; 3],
             },
             picks: Vec::new(),
-            lead_rows: Vec::new(),
-            other_rows: Vec::new(),
+            rests: Rests::default(),
             targets: Vec::new(),
+            zeros: vec![0; PANEL],
             features: vec![0.0; features],
             expected: vec![0.0; k],
             variances: vec![0.0; k],
@@ -156,15 +152,14 @@ impl<'a> Worker<'a> {
             } else {
                 vec![1.0; SCALED * sums_width(e)]
             },
-            by: Vec::new(),
             beside: vec![0.0; k],
         }
     }
 
-    /// What was found, when no slice is left.
-    pub(super) fn end(mut self) -> LaneFound {
+    /// What was found, when no slice is left, and the batch for the next lane.
+    pub(super) fn end(mut self) -> (LaneFound, Batch) {
         self.flush(false);
-        self.found
+        (self.found, self.batch)
     }
 
     /// Fits the row of a slice and adds its entries to the sums of the target. `false` where a number is not
@@ -192,10 +187,7 @@ impl<'a> Worker<'a> {
             let range = from..entries.len().min(from + PANEL);
             vectorised(
                 #[inline(always)]
-                || match &self.along.lead {
-                    Some(lead) => self.gather_led(lead, slice, entries, range.clone()),
-                    None => self.gather(slice, entries, range.clone()),
-                },
+                || self.gather(slice, entries, range.clone()),
             );
             let panel = &self.panel.numbers()[..range.len() * padded];
             add_gram(panel, &entries.weights[range], padded, &mut self.own.square);
@@ -241,107 +233,71 @@ impl<'a> Worker<'a> {
         let number = self.batch.slice(&self.given);
         let mut from = 0;
         while from < entries.len() {
-            let to = entries.len().min(from + self.batch.room());
+            let to = entries.len().min(from + self.batch.room().min(PANEL));
             vectorised(
                 #[inline(always)]
                 || self.spread_out(slice, entries, from..to, number),
             );
-            if to < entries.len() {
-                self.flush(true);
+            if self.batch.room() == 0 {
+                self.flush(to < entries.len());
             }
             from = to;
         }
     }
 
-    /// z of some entries, their targets, and what they add to the slice's sums, where one level leads.
-    #[inline(always)]
-    fn gather_led(&mut self, lead: &Lead, slice: u32, entries: &Entries, range: Range<usize>) {
-        let (pass, levels) = (self.pass, self.pass.levels);
-        let (k, padded, wide) = (levels[0].width, self.own.right.len(), levels.len() - 1);
-        let at = &entries.at[range.start * wide..range.end * wide];
-        self.lead_rows.clear();
-        self.lead_rows.extend(at[lead.level - 1..].iter().step_by(wide));
-        self.other_rows.clear();
-        match lead.other {
-            Some(other) => self.other_rows.extend(at[other - 1..].iter().step_by(wide)),
-            None => self.other_rows.resize(range.len(), 0),
-        }
-        let level = &levels[lead.level];
-        let designs = Designs {
-            means: &level.means,
-            variances: &level.variances,
-            stride: level.width,
-            changes: &lead.changes,
-            bias: k - 1,
-        };
-        let (panel, weights) =
-            (&mut self.panel.numbers_mut()[..range.len() * padded], &entries.weights[range.clone()]);
-        designs.lay(&self.lead_rows, &self.other_rows, weights, panel, &mut self.own.spread);
-        let own = levels[0].mean(slice as usize);
-        let (mut squares, mut variance_of_rest) = (0.0, 0.0);
-        self.targets.clear();
-        let mut panel = panel.chunks_exact(padded);
-        entries.for_each_of(
-            range,
-            slice,
-            levels.len(),
-            #[inline(always)]
-            |indices: &[u32; MAX_ORDER], value: f64, weight: f64| {
-                let (rest, spread) = match self.along.bare.0 {
-                    true => biases(levels, indices, 0),
-                    false => {
-                        let (rows, variances) = entry_rows(levels, indices);
-                        let design = &self.along.slice;
-                        (design.rest(&rows), design.rest_variance(&rows, &variances))
-                    }
-                };
-                let z = panel.next().map_or(&[][..], |z| &z[..k]);
-                let (shift, unsure) = offset(pass.tables, indices, pass.noise);
-                let (t, variance) = pass.target(value, rest + shift, || dot(own, z));
-                self.targets.push(weight * t);
-                squares += weight * t * t;
-                variance_of_rest += weight * (variance + unsure + spread);
-            },
-        );
-        self.own.few[1] += squares + variance_of_rest;
-        self.own.few[2] += squares;
-    }
-
-    /// The same of any levels.
+    /// z of some entries, their targets, and what they add to the slice's sums.
     #[inline(always)]
     fn gather(&mut self, slice: u32, entries: &Entries, range: Range<usize>) {
-        let (levels, design) = (self.pass.levels, &self.along.slice);
+        let (pass, along, levels) = (self.pass, self.along, self.pass.levels);
         let (k, padded) = (levels[0].width, self.own.right.len());
-        let mut panel = self.panel.numbers_mut().chunks_exact_mut(padded);
-        let own = levels[0].mean(slice as usize);
+        let weights = &entries.weights[range.clone()];
+        let panel = &mut self.panel.numbers_mut()[..range.len() * padded];
+        match &along.lead {
+            Some(lead) => {
+                let by =
+                    lead.other.map_or(&self.zeros[..range.len()], |other| &entries.at[other][range.clone()]);
+                let at = &entries.at[lead.level][range.clone()];
+                lead.designs(levels).lay(at, by, weights, panel, &mut self.own.spread);
+            }
+            None => {
+                let mut panel = panel.chunks_exact_mut(padded);
+                let mut to_come = range.start + AHEAD..entries.len();
+                entries.for_each_of(
+                    range.clone(),
+                    slice,
+                    levels.len(),
+                    #[inline(always)]
+                    |indices: &[u32; MAX_ORDER], _, weight: f64| {
+                        if let Some(ahead) = to_come.next() {
+                            for &level in &along.far {
+                                let row = entries.at[level][ahead] as usize;
+                                prefetch_all(levels[level].mean(row));
+                                prefetch_all(levels[level].variance(row));
+                            }
+                        }
+                        let (rows, variances) = entry_rows(levels, indices);
+                        let Some(z) = panel.next() else { return };
+                        along.slice.z(&rows, &mut z[..k]);
+                        along.slice.add_spread(&rows, &variances, weight, &mut self.own.spread);
+                    },
+                );
+            }
+        }
+        let of = Of { slice, entries, range: range.clone(), level: 0, design: &along.slice, own: None };
+        self.rests.fill(pass, along, &of);
         let (mut squares, mut variance_of_rest) = (0.0, 0.0);
+        let own = levels[0].mean(slice as usize);
         self.targets.clear();
-        let mut to_come =
-            entries.at[range.start * (levels.len() - 1)..].chunks_exact(levels.len() - 1).skip(AHEAD);
-        entries.for_each_of(
-            range,
-            slice,
-            levels.len(),
-            #[inline(always)]
-            |indices: &[u32; MAX_ORDER], value: f64, weight: f64| {
-                if let Some(at) = to_come.next() {
-                    for &level in &self.along.far {
-                        prefetch_all(levels[level].mean(at[level - 1] as usize));
-                        prefetch_all(levels[level].variance(at[level - 1] as usize));
-                    }
-                }
-                let (rows, variances) = entry_rows(levels, indices);
-                let Some(z) = panel.next().map(|z| &mut z[..k]) else { return };
-                design.z(&rows, z);
-                design.add_spread(&rows, &variances, weight, &mut self.own.spread);
-                let (shift, unsure) = offset(self.pass.tables, indices, self.pass.noise);
-                let rest = design.rest(&rows) + shift;
-                let (t, variance) = self.pass.target(value, rest, || dot(own, z));
-                self.targets.push(weight * t);
-                squares += weight * t * t;
-                variance_of_rest += weight * (variance + unsure + design.rest_variance(&rows, &variances));
-            },
-        );
+        let rests = self.rests.means.iter().zip(&self.rests.variances);
+        let values = entries.values[range].iter().zip(weights);
+        for (((&rest, &unsure), (&value, &weight)), z) in
+            rests.zip(values).zip(self.panel.numbers().chunks_exact(padded))
+        {
+            let (t, variance) = pass.target(value, rest, || dot(own, &z[..k]));
+            self.targets.push(weight * t);
+            squares += weight * t * t;
+            variance_of_rest += weight * (variance + unsure);
+        }
         self.own.few[1] += squares + variance_of_rest;
         self.own.few[2] += squares;
     }
@@ -354,14 +310,9 @@ impl<'a> Worker<'a> {
             let level = &levels[*other];
             let (sums, rest) = to.split_at_mut(level.covariance_width());
             to = rest;
-            let at = entries.at[other - 1..].iter().step_by(levels.len() - 1);
+            let at = entries.at[*other].iter().zip(&entries.weights);
             self.picks.clear();
-            self.picks.extend((at.zip(&entries.weights)).map(|(&from, &weight)| Pick {
-                to: 0,
-                from,
-                weight,
-                value: 0.0,
-            }));
+            self.picks.extend(at.map(|(&from, &weight)| Pick { from, weight, ..Pick::default() }));
             let layout = Picked { sums: sums.len(), second: 0, at: 0, rows: 0 };
             layout.add(&level.covariances, &self.picks, sums);
         }
@@ -489,137 +440,102 @@ impl<'a> Worker<'a> {
 
     #[inline(always)]
     fn spread_out(&mut self, slice: u32, entries: &Entries, range: Range<usize>, number: u32) {
-        let Pass { levels, target, .. } = self.pass;
+        let Pass { levels, target, rows: wanted, .. } = self.pass;
         let (k, e) = (levels[0].width, levels[*target].width);
-        let Along { slice: of_slice, target: of_target, same, beside, from, scaled, bare, .. } = self.along;
+        let Along { slice: of_slice, target: of_target, same, beside, from, scaled, .. } = self.along;
         let layout = self.batch.layout;
-        let own = self.room.mean[k - 1];
-        entries.for_each_of(
-            range,
+        let of = Of {
             slice,
-            levels.len(),
-            #[inline(always)]
-            |indices: &[u32; MAX_ORDER], value: f64, weight: f64| {
-                let index = indices[*target] as usize;
-                if !self.pass.rows.contains(&index) {
-                    return;
+            entries,
+            range: range.clone(),
+            level: *target,
+            design: of_target,
+            own: Some(&self.room.mean),
+        };
+        self.rests.fill(self.pass, self.along, &of);
+        let at = &entries.at[*target][range.clone()];
+        let mut indices = [0; MAX_ORDER];
+        indices[0] = slice;
+        for ((entry, &index), &rest) in range.zip(at).zip(&self.rests.means) {
+            let index = index as usize;
+            if !wanted.contains(&index) {
+                continue;
+            }
+            let by = scaled.as_ref().map_or(0, |by| entries.at[by.level][entry]);
+            if !*same && scaled.is_none() || *beside {
+                indices[1..levels.len()]
+                    .iter_mut()
+                    .zip(&entries.at[1..])
+                    .for_each(|(to, at)| *to = at[entry]);
+            }
+            let (t, _) = self.pass.target(entries.values[entry], rest, || {
+                let (x, row) = (&self.given[layout.sums..][..e], levels[*target].mean(index));
+                if *same {
+                    return dot(x, row);
                 }
-                let rest = if bare.1 {
-                    own + biases(levels, indices, *target).0
-                } else {
-                    let (mut rows, _) = entry_rows(levels, indices);
-                    rows[0] = &self.room.mean;
-                    of_target.rest(&rows)
-                };
-                let rest = rest + offset(self.pass.tables, indices, self.pass.noise).0;
-                let (t, _) = self.pass.target(value, rest, || {
-                    let (x, row) = (&self.given[layout.sums..][..e], levels[*target].mean(index));
-                    if *same {
-                        return dot(x, row);
-                    }
-                    if let Some(by) = scaled {
-                        let scales =
-                            &by.rows.numbers()[indices[by.level] as usize * layout.sums + layout.at..];
-                        return triple_dot(x, &scales[..e], row);
-                    }
-                    of_target.z(&entry_rows(levels, indices).0, &mut self.others);
-                    triple_dot(x, &self.others, row)
-                });
-                let to = (index - self.pass.rows.start) as u32;
-                self.batch.push(Pick { to, from: number, weight, value: weight * t });
-                match scaled {
-                    Some(by) => self.batch.at.push(indices[by.level]),
-                    None if *same => {}
-                    None => self.batch.at.extend_from_slice(&indices[1..levels.len()]),
+                if let Some(table) = scaled {
+                    let scales = &table.rows.numbers()[by as usize * layout.sums + layout.at..];
+                    return triple_dot(x, &scales[..e], row);
                 }
-                if *beside {
-                    // The covariance with what else of the slice's row is in the value: not the same for all entries.
-                    let (mut rows, _) = entry_rows(levels, indices);
-                    rows[0] = &self.room.mean;
-                    of_slice.z_beside(*target, &rows, &mut self.beside);
-                    of_target.z(&rows, &mut self.others);
-                    let b = &mut self.found.sums[to as usize * layout.sums + layout.at..][..e];
-                    for (c, from) in from.iter().enumerate() {
-                        if let Some(from) = from {
-                            let cross = dot(&self.room.covariance[from * k..][..k], &self.beside);
-                            b[c] -= weight * self.others[c] * cross;
-                        }
+                of_target.z(&entry_rows(levels, &indices).0, &mut self.others);
+                triple_dot(x, &self.others, row)
+            });
+            let (to, weight) = ((index - wanted.start) as u32, entries.weights[entry]);
+            let by = if scaled.is_some() { by } else { self.batch.picks.len() as u32 };
+            self.batch.picks.push(Pick { to, from: number, by, weight, value: weight * t });
+            if !*same && scaled.is_none() {
+                self.batch.at.extend_from_slice(&indices[1..levels.len()]);
+            }
+            if *beside {
+                // The covariance with what else of the slice's row is in the value: not the same for all entries.
+                let (mut rows, _) = entry_rows(levels, &indices);
+                rows[0] = &self.room.mean;
+                of_slice.z_beside(*target, &rows, &mut self.beside);
+                of_target.z(&rows, &mut self.others);
+                let b = &mut self.found.sums[to as usize * layout.sums + layout.at..][..e];
+                for (c, from) in from.iter().enumerate() {
+                    if let Some(from) = from {
+                        let cross = dot(&self.room.covariance[from * k..][..k], &self.beside);
+                        b[c] -= weight * self.others[c] * cross;
                     }
                 }
-            },
-        );
+            }
+        }
     }
 
     /// Adds the entries that wait to the sums. `within` a slice it may go on.
     fn flush(&mut self, within: bool) {
         self.batch.sort(self.pass.rows.len());
-        let Batch { layout, sorted, at, .. } = &self.batch;
-        let panel = self.batch.panel();
-        let sums = &mut self.found.sums;
+        let Batch { layout, picks, at, panel, .. } = &mut self.batch;
+        let (panel, sums) = (panel.numbers(), &mut self.found.sums);
         if self.along.same {
-            layout.add(panel, sorted, sums);
+            layout.add(panel, picks, sums);
         } else if let Some(by) = &self.along.scaled {
-            self.by.clear();
-            self.by.extend(self.batch.numbers().map(|number| at[number]));
-            layout.add_scaled(
-                panel,
-                sorted,
-                Scales { rows: by.rows.numbers(), by: &self.by, ones: self.along.ones },
-                sums,
-            );
+            let scales = Scales { rows: by.rows.numbers(), ones: self.along.ones };
+            layout.add_scaled(panel, picks, scales, sums);
         } else {
             let (levels, width) = (self.pass.levels, self.pass.levels.len() - 1);
-            let numbers: Vec<usize> = self.batch.numbers().collect();
-            for (picks, numbers) in sorted.chunks(SCALED).zip(numbers.chunks(SCALED)) {
+            for picks in picks.chunks_mut(SCALED) {
                 vectorised(
                     #[inline(always)]
                     || {
                         let rows = self.factors.chunks_exact_mut(layout.sums);
-                        for (&number, to) in numbers.iter().zip(rows) {
+                        for ((row, pick), to) in picks.iter_mut().enumerate().zip(rows) {
                             let mut indices = [0; MAX_ORDER];
-                            indices[1..=width].copy_from_slice(&at[number * width..][..width]);
+                            indices[1..=width].copy_from_slice(&at[pick.by as usize * width..][..width]);
                             let (rows, variances) = entry_rows(levels, &indices);
                             let room = (&mut self.others[..], &mut self.others_spread[..]);
                             self.along.factors((&rows, &variances), room, to);
+                            pick.by = row as u32;
                         }
                     },
                 );
-                self.by.clear();
-                self.by.extend(0..picks.len() as u32);
-                layout.add_scaled(
-                    panel,
-                    picks,
-                    Scales { rows: &self.factors, by: &self.by, ones: self.along.ones },
-                    sums,
-                );
+                let scales = Scales { rows: &self.factors, ones: self.along.ones };
+                layout.add_scaled(panel, picks, scales, sums);
             }
         }
         self.batch.clear(within);
     }
-}
-
-/// The biases of an entry but for those of level 0 and of one more, and their variance.
-#[inline(always)]
-fn biases(levels: &[Level], indices: &[u32; MAX_ORDER], but: usize) -> (f64, f64) {
-    let (mut sum, mut variance) = (0.0, 0.0);
-    for (number, (level, &index)) in levels.iter().zip(indices).enumerate().skip(1) {
-        if number != but {
-            let last = index as usize * level.width + level.width - 1;
-            sum += level.means[last];
-            variance += f64::from(level.variances[last]);
-        }
-    }
-    (sum, variance)
-}
-
-#[inline(always)]
-fn entry_rows<'l>(levels: &'l [Level], indices: &[u32; MAX_ORDER]) -> (EntryRows<'l>, EntryVariances<'l>) {
-    let (mut rows, mut variances): (EntryRows<'l>, EntryVariances<'l>) = ([&[]; MAX_ORDER], [&[]; MAX_ORDER]);
-    for (number, level) in levels.iter().enumerate() {
-        rows[number] = level.mean(indices[number] as usize);
-        variances[number] = level.variance(indices[number] as usize);
-    }
-    (rows, variances)
 }
 
 /// sum of x g m.
