@@ -4,10 +4,11 @@
 //! of one and a row of the other, are alike. Validation entries tell whether that is so; what is left of train entries,
 //! added up by cells, tells in which directions.
 
+use super::both_ways::ROW_DAMPING;
 use super::grow::Evidence;
 use super::offsets::{Cells, MOST_IN_TABLES, add_up};
-use super::start::{ROW_DAMPING, orthonormal};
 use super::sweeps::Data;
+use super::weighted::orthonormal;
 use crate::error::Result;
 use crate::manifold::Distribution;
 use crate::reduce::share_words;

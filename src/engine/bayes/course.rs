@@ -112,7 +112,7 @@ pub struct Course {
 
 /// What the course of a fit depends on, beside its data.
 #[derive(Clone, Copy)]
-pub struct Limits<'a> {
+pub struct CourseLimits<'a> {
     /// The highest rank of every mode, where the user has given it; of more than three modes the most components of any
     /// pair.
     pub ranks: Option<&'a [usize]>,
@@ -175,7 +175,7 @@ impl Course {
         kept: &mut Option<Box<Posterior>>,
         validation: &Stream,
         mse: f64,
-        limits: Limits<'_>,
+        limits: CourseLimits<'_>,
     ) -> Result<usize> {
         self.sweeps += 1;
         let gain = self.last.map_or(1.0, |last| 1.0 - mse / last);
@@ -245,7 +245,7 @@ impl Course {
         data: &Data<'_>,
         kept: &mut Option<Box<Posterior>>,
         validation: &Stream,
-        limits: Limits<'_>,
+        limits: CourseLimits<'_>,
         settled: bool,
     ) -> Result<usize> {
         let none_left = self.left.is_empty();
@@ -287,7 +287,7 @@ impl Course {
         fit: &Fit,
         validation: &Stream,
         change: &Change,
-        limits: Limits<'_>,
+        limits: CourseLimits<'_>,
     ) -> Result<Option<(f64, Asked)>> {
         let (shape, order) = (&fit.posterior.shape, fit.posterior.levels.len());
         let rows: u64 = fit.posterior.levels.iter().map(|level| level.rows as u64).sum();
@@ -366,7 +366,7 @@ impl Course {
 }
 
 /// As many components of some levels, but not more than they have rows, nor than the user has allowed for their modes.
-fn most_of(fit: &Fit, levels: &[usize], count: usize, limits: Limits<'_>) -> usize {
+fn most_of(fit: &Fit, levels: &[usize], count: usize, limits: CourseLimits<'_>) -> usize {
     let of = |&level: &usize| {
         let bound = limits.ranks.map_or(count, |ranks| ranks[fit.terms.mode_order[level]]);
         fit.posterior.levels[level].rows.min(bound)

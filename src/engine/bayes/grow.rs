@@ -5,13 +5,14 @@
 //! D_w = sum of e p_a q_a over the row's entries vary more than noise makes them, which has the variance
 //! sigma^2 N_w with N_w = sum of (p_a q_a)^2. What two modes have to do with each other is looked for in `cells`.
 
+use super::both_ways::project;
 use super::cells::{self, Alike};
 use super::level::{Level, Prior, covariance_width};
 use super::offsets::offset;
 use super::row::{congruence, start};
 use super::shape::{EntryRows, Segment, Shape};
-use super::start::{orthonormal, project};
 use super::sweeps::{Data, Fit, Posterior};
+use super::weighted::orthonormal;
 use crate::MAX_ORDER;
 use crate::error::{Error, Result};
 use crate::kernel::vectorised;

@@ -8,8 +8,9 @@
 //! | what is a row multiplied by, and what of a value comes from elsewhere? | `design`, `rests` |
 //! | what is one row, given what its entries add up to? | `row` |
 //! | what happens in a pass over the data? | `pass`, and `worker` for a lane: rows of the first level are fitted, sums of another taken, by the `batch` |
-//! | what is added to values beside their rows? | [`Table`]: a number per cell of two modes, or per time since the first entry |
-//! | what is there before the first sweep? | `start` |
+//! | what is added to values beside their rows? | [`OffsetTable`]: a number per cell of two modes, or per time since the first entry |
+//! | what do the data look like, and which two modes come first? | `look` |
+//! | what is there before the first sweep? | `start`, by sums `both_ways` |
 //! | what is there where another fit is the beginning? | `onto` |
 //! | what is a sweep, and where may it be left and gone on with? | [`Fit::advance`], [`Inside`] |
 //! | which components are missing? | `grow`, which asks the residuals of validation entries; of pairs of modes `cells` |
@@ -25,6 +26,7 @@
 
 mod along;
 mod batch;
+mod both_ways;
 mod calibrate;
 mod cells;
 mod course;
@@ -33,6 +35,7 @@ mod grow;
 mod inside;
 mod keep;
 mod level;
+mod look;
 mod memory;
 mod offsets;
 mod onto;
@@ -44,14 +47,15 @@ mod slices;
 mod start;
 mod sweeps;
 mod trim;
+mod weighted;
 mod worker;
 
-pub use course::{Change, Course, Limits, Trial};
+pub use course::{Change, Course, CourseLimits, Trial};
 pub use grow::Evidence;
 pub use inside::{Aside, Inside, Position};
 pub use level::{Level, Prior};
 pub use memory::{Room, Sizes};
-pub use offsets::{Cells, Table};
+pub use offsets::{Cells, OffsetTable};
 pub use onto::Origins;
 pub use shape::{Segment, Shape};
 pub use slices::Slices;

@@ -70,7 +70,7 @@ impl Cells {
 
 /// Numbers of cells.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Table {
+pub struct OffsetTable {
     /// Whose they are.
     pub cells: Cells,
     /// Their means, values having the variance 1.
@@ -81,7 +81,7 @@ pub struct Table {
     pub variance: f64,
 }
 
-impl Table {
+impl OffsetTable {
     /// The number of a cell, and its variance.
     #[inline]
     fn at(&self, indices: &[u32], noise: f64) -> (f64, f64) {
@@ -126,7 +126,7 @@ impl Table {
 
 /// The sum of an entry's numbers, and of their variances.
 #[inline]
-pub(super) fn offset(tables: &[Table], indices: &[u32], noise: f64) -> (f64, f64) {
+pub(super) fn offset(tables: &[OffsetTable], indices: &[u32], noise: f64) -> (f64, f64) {
     let mut sum = (0.0, 0.0);
     for table in tables {
         let (value, variance) = table.at(indices, noise);
@@ -198,7 +198,7 @@ impl Posterior {
     /// Whether there is room for a table of a pair beside those that there are, and none of it yet.
     pub(super) fn may_have_table(&self, pair: [usize; 2], more: usize) -> bool {
         let rows = self.rows();
-        let is = |table: &Table| matches!(table.cells, Cells::Pair { levels, .. } if levels == pair);
+        let is = |table: &OffsetTable| matches!(table.cells, Cells::Pair { levels, .. } if levels == pair);
         let cells: usize = self.tables.iter().map(|table| table.values.len()).sum();
         let own = Cells::pair(pair, &rows).count(&rows);
         !self.tables.iter().any(is) && own.saturating_add(cells + more) <= MOST_IN_TABLES
@@ -218,7 +218,7 @@ impl Fit {
         let counts = add_up(data, &self.posterior.rows(), &kinds, &|_, _| 1.0)?;
         for ((cells, variance), counts) in kinds.into_iter().zip(variances).zip(counts) {
             let values = vec![0.0; counts.len()];
-            self.posterior.tables.push(Table { cells, values, counts, variance });
+            self.posterior.tables.push(OffsetTable { cells, values, counts, variance });
         }
         Ok(1)
     }

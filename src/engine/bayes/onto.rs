@@ -1,8 +1,8 @@
 //! A fit of one dataset as the beginning of one for another.
 
 use super::level::Level;
+use super::look;
 use super::row::start;
-use super::start as beginning;
 use super::sweeps::{Data, Fit};
 use crate::error::Result;
 use crate::rows::Square;
@@ -32,8 +32,7 @@ impl Fit {
     ) -> Result<(Self, usize)> {
         let dims: Vec<usize> = manifest.level_dims().iter().map(|&dim| dim as usize).collect();
         let values = (manifest.values.min, manifest.values.max);
-        let (counts, thresholds) =
-            beginning::counts(data.train, &dims, data.slices.per_weight, values, range)?;
+        let (counts, thresholds) = look::counts(data.train, &dims, data.slices.per_weight, values, range)?;
         let tables = std::mem::take(&mut self.posterior.tables);
         let levels = self.posterior.levels.iter_mut().zip(&self.terms.mode_order).zip(counts);
         for (number, ((level, &mode), counts)) in levels.enumerate() {

@@ -4,7 +4,7 @@
 use super::along::Along;
 use super::batch::{Batch, layout};
 use super::level::Level;
-use super::offsets::Table;
+use super::offsets::OffsetTable;
 use super::row::axpy;
 use super::shape::Shape;
 use super::slices::Slices;
@@ -28,7 +28,7 @@ pub(super) struct Pass<'a> {
     pub(super) shape: &'a Shape,
     pub(super) levels: &'a [Level],
     /// What is added to values beside their rows.
-    pub(super) tables: &'a [Table],
+    pub(super) tables: &'a [OffsetTable],
     pub(super) noise: f64,
     pub(super) mean: f64,
     /// One over the standard deviation of the values.

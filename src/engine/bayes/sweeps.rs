@@ -3,12 +3,13 @@
 use super::course::FEW_MODES;
 use super::inside::Inside;
 use super::level::{Covariance, Level, Moments};
-use super::offsets::{Cells, Table};
+use super::look;
+use super::offsets::{Cells, OffsetTable};
 use super::pass::sums_width;
 use super::row::{RowRoom, start};
 use super::shape::Shape;
 use super::slices::Slices;
-use super::start as begin;
+use super::start;
 use crate::error::{Error, Result};
 use crate::kernel::vectorised;
 use crate::manifold::{Core, Point};
@@ -55,7 +56,7 @@ pub struct Posterior {
     /// The rows, in storage order.
     pub levels: Vec<Level>,
     /// What is added to values beside their rows.
-    pub tables: Vec<Table>,
+    pub tables: Vec<OffsetTable>,
     /// The variance of the noise, values having the variance 1.
     pub noise: f64,
     /// Sweeps so far.
@@ -103,7 +104,7 @@ impl Fit {
         let (mean, spread) = (manifest.mean(), manifest.spread_square().sqrt());
         let standard = (mean, 1.0 / spread);
         let values = (manifest.values.min, manifest.values.max);
-        let (look, looks) = begin::look(data.train, &dims, standard, data.slices.per_weight, values)?;
+        let (look, looks) = look::look(data.train, &dims, standard, data.slices.per_weight, values)?;
         let thresholds = range.and_then(|range| look.thresholds(range));
         let source = (data.train, data.slices);
         let (mut pair, clear) = look.pair();
@@ -126,7 +127,7 @@ impl Fit {
         let rank = rank(pair.map(|level| mode_order[level])).clamp(1, most);
         shape.add(&pair, rank);
         let features = (rank + 1).min(most);
-        let (levels, passes) = begin::levels(source, look, &shape, pair, features, standard, seed)?;
+        let (levels, passes) = start::levels(source, look, &shape, pair, features, standard, seed)?;
         let terms = Terms { mode_order, mean, spread, thresholds, range, pair, time: None };
         let (tables, sums) = (Vec::new(), Vec::new());
         let posterior = Posterior {

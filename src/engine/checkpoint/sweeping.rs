@@ -1,7 +1,8 @@
 //! Sweeps over rows, in a checkpoint.
 
 use crate::bayes::{
-    Aside, Cells, Course, Fit, Inside, Level, Position, Posterior, Prior, RowNumbers, Shape, Table, Terms,
+    Aside, Cells, Course, Fit, Inside, Level, OffsetTable, Position, Posterior, Prior, RowNumbers, Shape,
+    Terms,
 };
 use crate::error::{Error, Result};
 use crate::model::{Arrays, RowFeatures};
@@ -132,7 +133,7 @@ fn write_posterior(writer: &mut ContainerWriter<'_>, prefix: &str, posterior: &P
     }
     writer.array(format!("{prefix}sums"), &posterior.sums);
     let mut tables = Vec::new();
-    for (number, Table { cells, values, counts, variance }) in posterior.tables.iter().enumerate() {
+    for (number, OffsetTable { cells, values, counts, variance }) in posterior.tables.iter().enumerate() {
         let name = |what: &str| format!("{prefix}table.{number}.{what}");
         writer.array(name("values"), values);
         writer.array(name("counts"), counts);
@@ -287,7 +288,7 @@ fn read_posterior(
         };
         let count = cells.count(dims);
         let (values, counts) = (array("values", count)?, array("counts", count)?);
-        tables.push(Table { cells, values, counts, variance: *variance });
+        tables.push(OffsetTable { cells, values, counts, variance: *variance });
     }
     let inside =
         about.inside.as_ref().map(|inside| read_inside(arrays, prefix, inside, &levels).map(Box::new));

@@ -4,7 +4,7 @@ use super::fitting::Fitting;
 use super::plan::{Move, Stage, Tried};
 use super::settings::BiasChoice;
 use super::trainer::{Extra, Setup, Sweeping, Trainer, terms};
-use crate::bayes::{Change, Course, Data, Fit, Limits, Origins};
+use crate::bayes::{Change, Course, CourseLimits, Data, Fit, Origins};
 use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::manifold::{Point, Tangent};
@@ -137,7 +137,7 @@ impl Trainer {
             None => MOST_AUTO_RANK,
         };
         let most = pair[0].min(pair[1]).min(room);
-        let limits = Limits { ranks, most, seed: terms.seed };
+        let limits = CourseLimits { ranks, most, seed: terms.seed };
         let tried = course.tried.len();
         let data = Data { train: self.fitting.objective.data.train(), slices };
         self.state.last.passes += course.advance(fit, &data, before, validation, mse, limits)?;
