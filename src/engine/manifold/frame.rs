@@ -80,8 +80,13 @@ impl<'a> Frame<'a> {
         for (mode, frame) in self.modes.iter().enumerate() {
             let (rows, r, most) = (&mut xi.factors[mode], frame.weights.len(), most(mode));
             let metric = frame.metric();
+            let largest = frame.weights.iter().fold(0.0, |most: f64, &w| most.max(w));
             for index in rows.own() {
                 let row = rows.row_mut(index);
+                // Nearly all rows are so short that their length alone tells.
+                if largest * row.iter().map(|x| x * x).sum::<f64>() <= most {
+                    continue;
+                }
                 let along = |a: usize| (0..r).map(|b| metric[(a, b)] * row[b]).sum::<f64>();
                 let change: f64 = (0..r).map(|a| row[a] * along(a)).sum();
                 if change > most {

@@ -18,8 +18,8 @@ pub struct Arguments {
     /// The first of them
     #[arg(long, default_value_t = 1)]
     first_seed: u64,
-    /// The ranks, of all modes; of the 50 stations 49 at the most, of weeks 16
-    #[arg(long, value_delimiter = ',', default_value = "2,4,8,15,20,32,49")]
+    /// The ranks, of all modes; of the 50 stations 50 at the most, of weeks 16
+    #[arg(long, value_delimiter = ',', default_value = "2,4,8,15,20,32,50")]
     ranks: Vec<usize>,
     /// Ratings files of userId, movieId, rating, timestamp, beside synthetic ratings and readings
     #[arg(long, value_name = "CSV", num_args = 1..)]
@@ -116,7 +116,7 @@ fn of_readings(place: &Place, seed: u64) -> Result<Set, String> {
     let data = place.dir.join("ranks-readings.tenfill");
     let words = ["convert", "--force", "--modes", "station,stamp", "--value", "value", "--split", "97/3/0"];
     tenfill(place, &words, &[("", &known), ("-o", &data)])?;
-    Ok(Set { name: "readings".into(), data, most: vec![49, 49], missing: Some(missing) })
+    Ok(Set { name: "readings".into(), data, most: vec![50, 50], missing: Some(missing) })
 }
 
 fn of_file(place: &Place, file: &Path, seed: u64) -> Result<Set, String> {
