@@ -234,12 +234,12 @@ impl Trainer {
         mse <= tolerance && (tolerance > 0.0 || mse == 0.0)
     }
 
-    /// Whether that is all there is to say: a tensor of a high rank meets any entries, and validation tells.
+    /// Whether that is all there is to say. A tensor of a high rank meets any entries: where validation decides, it tells.
     fn is_exact(&self) -> bool {
         // What sweeps begin with is the error of the fit before them.
         self.extra.sweeping.is_none()
             && self.meets_train()
-            && self.extra.plan.is_exact(self.fitting.terms.variance)
+            && (self.is_simple() || self.extra.plan.is_exact(self.fitting.terms.variance))
     }
 
     /// Whether nothing follows the present stage, so that the solver's own rules end the run.

@@ -300,6 +300,9 @@ fn a_run_at_work_is_not_replaced() {
          --max-iterations 100000000 --threads 1 --algorithm sd --metric euclidean",
     );
     wait("the log", || path.join("busy/log.jsonl").is_file());
+    // Asleep it is at work as well; awake it may come to a point that it cannot leave, and end.
+    let asleep = Command::new("kill").args(["-STOP", &child.id().to_string()]).status().unwrap();
+    assert!(asleep.success());
     for command in
         ["fold-in run new.csv -o busy --force", "complete d --rank 2 -o busy --force", "resume busy"]
     {
