@@ -46,6 +46,31 @@ fn many_components() -> Vec<(usize, usize, f64)> {
     all
 }
 
+/// Days on which three components are more or less strong: to the pair of sensor and hour alone two of them tell all.
+#[test]
+fn components_are_not_dropped_before_a_third_mode_has_its_turn() {
+    let folder = folder();
+    let mut next = random(43);
+    let mut normal = || (0..12).map(|_| next()).sum::<f64>() - 6.0;
+    let (sensors, days, hours) = (40, 60, 24);
+    let of_sensors: Vec<f64> = (0..sensors * 3).map(|_| normal()).collect();
+    let of_days: Vec<f64> = (0..days * 3).map(|_| 1.0 + 0.3 * normal()).collect();
+    let (mut chosen, mut noise) = (random(47), random(53));
+    let mut text = String::from("sensor,day,hour,value\n");
+    for (s, d, h) in (0..sensors).flat_map(|s| (0..days * hours).map(move |t| (s, t / hours, t % hours))) {
+        if chosen() < 0.25 {
+            let angle = h as f64 / 24.0 * std::f64::consts::TAU;
+            let clock = [1.0, angle.sin(), angle.cos()];
+            let y: f64 = (0..3).map(|c| of_sensors[s * 3 + c] * of_days[d * 3 + c] * clock[c]).sum();
+            writeln!(text, "{s},{d},{h},{}", y + 0.01 * (noise() - 0.5)).unwrap();
+        }
+    }
+    std::fs::write(folder.path().join("x.csv"), text).unwrap();
+    json(&folder, "convert x.csv -o x --modes sensor,day,hour --value value --split 90/10/0");
+    let done = json(&folder, "complete x -o run --rank 4");
+    assert!(done["errors"]["validation"]["r2"].as_f64().unwrap() > 0.99, "{done}");
+}
+
 /// As many components as a mode has ids meet any train entries: that says nothing of others.
 #[test]
 fn a_rank_that_meets_any_entries_is_not_taken_for_exact() {

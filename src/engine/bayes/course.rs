@@ -184,7 +184,10 @@ impl Course {
         let best = self.best.unwrap_or(mse);
         if !self.trimmed && self.tried.is_empty() && self.sweeps >= FEWEST && gain < NEARLY {
             self.trimmed = true;
-            if let Some((left, gain)) = fit.trim(validation, WORTH_DROPPING)? {
+            // What tells nothing of two modes may tell of a third. Where the rank is left to the data, components of further
+            // pairs and of all modes make up for it; where it is given there may be no room for these.
+            let may_drop = limits.ranks.is_none() || fit.posterior.levels.len() == 2;
+            if may_drop && let Some((left, gain)) = fit.trim(validation, WORTH_DROPPING)? {
                 self.left.retain(|change| *change != Change::More);
                 let (percent, plural) = (100.0 * gain, if left == 1 { "" } else { "s" });
                 self.why = Some(format!(
