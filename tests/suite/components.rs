@@ -50,12 +50,12 @@ fn many_components() -> Vec<(usize, usize, f64)> {
 #[test]
 fn components_are_not_dropped_before_a_third_mode_has_its_turn() {
     let folder = folder();
-    let mut next = random(43);
+    let mut next = random(40);
     let mut normal = || (0..12).map(|_| next()).sum::<f64>() - 6.0;
     let (sensors, days, hours) = (40, 60, 24);
     let of_sensors: Vec<f64> = (0..sensors * 3).map(|_| normal()).collect();
     let of_days: Vec<f64> = (0..days * 3).map(|_| 1.0 + 0.3 * normal()).collect();
-    let (mut chosen, mut noise) = (random(47), random(53));
+    let (mut chosen, mut noise) = (random(44), random(50));
     let mut text = String::from("sensor,day,hour,value\n");
     for (s, d, h) in (0..sensors).flat_map(|s| (0..days * hours).map(move |t| (s, t / hours, t % hours))) {
         if chosen() < 0.25 {
