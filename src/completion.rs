@@ -85,6 +85,13 @@ impl<'a> Completion<'a> {
         self
     }
 
+    /// Whether the validation entries are fitted to as well, in a last sweep when they have nothing left to decide. They are
+    /// unless this says `false`.
+    pub fn refit(mut self, refit: bool) -> Self {
+        self.config.recipe.refit = refit && self.config.recipe.sweeps;
+        self
+    }
+
     /// How directions follow one another.
     pub fn algorithm(mut self, algorithm: Algorithm) -> Self {
         match algorithm {

@@ -138,6 +138,12 @@ pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<ExitCode> 
     };
     let found = match &on {
         On::Split(split) => {
+            if *split == Split::Validation && model.about.refit {
+                context.control.say(
+                    "the model was fitted to these entries in its last sweep: its errors on others are larger \
+                     (`complete --no-refit` leaves them out)",
+                );
+            }
             let dataset = Config::read(&arguments.run)?.open_dataset(&arguments.run)?;
             evaluate_split(&model, &dataset, *split)?
         }

@@ -12,6 +12,9 @@ use tenfill_engine::solver::StoppedBy;
 use tenfill_engine::units::{self, digits};
 use tenfill_engine::usage::Usage;
 
+/// What is said of validation entries that are part of the model.
+const REFIT: &str = " (before the last sweep, which fits these, too)";
+
 /// A model that has learned nothing says so.
 pub(super) fn say_learned(outcome: &Outcome, context: &Context) {
     if !outcome.learned {
@@ -68,7 +71,10 @@ pub(super) fn report(outcome: &Outcome, run: &Path, usage: &Usage, context: &Con
         outcome.last.passes,
         outcome.stopped_by,
         split(Split::Train),
-        split(Split::Validation),
+        match split(Split::Validation) {
+            told if outcome.refit => told + REFIT,
+            told => told,
+        },
         split(Split::Test),
         units::duration(outcome.progress.seconds),
         units::duration(outcome.progress.cpu_seconds),
@@ -104,6 +110,7 @@ pub(super) fn report(outcome: &Outcome, run: &Path, usage: &Usage, context: &Con
         "learned": outcome.learned,
         "data": outcome.kind,
         "weights": outcome.weights,
+        "refit": outcome.refit,
         "biases": outcome.biases,
         "penalty": outcome.penalty,
         "held": outcome.held,

@@ -31,6 +31,12 @@ pub(super) struct RecipeArguments {
     refine: bool,
     #[arg(long, hide = true)]
     no_refine: bool,
+    /// Fit to the validation entries as well, in a last sweep when they have nothing left to decide [default]
+    #[arg(long, overrides_with = "no_refit")]
+    refit: bool,
+    /// Leave the validation entries out of the model
+    #[arg(long)]
+    no_refit: bool,
     /// Clip predictions to the range of the train values [default where they look like ratings]
     #[arg(long, overrides_with = "no_clip")]
     clip: bool,
@@ -123,6 +129,7 @@ impl RecipeArguments {
             return Err(Error::request(what));
         }
         recipe.sweeps = auto[0];
+        recipe.refit = auto[0] && (self.refit || !self.no_refit);
         recipe.range = match (self.clip, self.no_clip) {
             (true, _) => Some((manifest.values.min, manifest.values.max)),
             (_, true) => None,

@@ -16,9 +16,10 @@ use crate::shard::{
     BlockRow, Dataset, HEAD, ModeKind, Part, PartsKind, Shard, Split, TABLE_ROW, TAIL, part_name,
 };
 use crate::storage::{AtomicFile, Disk, Output, Staging, make_dir, read_regular, write_atomic};
-use crate::stream::divide;
+use crate::stream::{divide, is_within};
 use crate::team::lanes_of;
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::path::Path;
 
 /// How to cut.
@@ -90,6 +91,9 @@ fn cut(dataset: &Dataset, options: &DistributeOptions) -> Result<(Vec<Distribute
     let empty = |number| DistributedPart { name: part_name(number), train_entries: 0, shards: 0, bytes: 0 };
     let mut parts: Vec<DistributedPart> = (0..options.hosts).map(empty).collect();
     let mut shards = vec![Vec::new(); options.hosts];
+    // The last sweep reads validation entries beside the train entries of the same slices.
+    let mut slices: Vec<Vec<Range<u32>>> = vec![Vec::new(); options.hosts];
+    let near = dataset.manifest().modes[dataset.manifest().mode_order[0]].stand_ins();
     for split in Split::ALL {
         let tables: Vec<Vec<BlockRow>> =
             dataset.shards(split)?.iter().map(|shard| shard.blocks().to_vec()).collect();
@@ -101,8 +105,14 @@ fn cut(dataset: &Dataset, options: &DistributeOptions) -> Result<(Vec<Distribute
         let lanes = divide(&tables, &blocks, options.lanes);
         for (number, part) in parts.iter_mut().enumerate() {
             let own = &lanes[lanes_of(number, options.hosts, lanes.len())];
-            let needed: BTreeSet<usize> =
+            let mut needed: BTreeSet<usize> =
                 own.iter().flat_map(|lane| blocks[lane.blocks.clone()].iter().map(|block| block.0)).collect();
+            if split == Split::Train {
+                slices[number] = own.iter().map(|lane| lane.slices.clone()).collect();
+            } else if split == Split::Validation {
+                let covered = |row: &BlockRow| is_within(near.as_ref(), row, &slices[number]);
+                needed.extend((0..tables.len()).filter(|&shard| tables[shard].iter().any(covered)));
+            }
             for shard in needed {
                 let record = &dataset.manifest().split(split).shards[shard];
                 shards[number].push(record.file.clone());

@@ -186,7 +186,7 @@ fn no_step_of_an_exact_sweep_lowers_the_bound() {
     let dataset = Dataset::open(folder.path().join("t")).unwrap();
     let train = Stream::open(&dataset, Split::Train, None).unwrap();
     let slices = Slices::new(&train, 1.0, 2).unwrap();
-    let data = Data { train: &train, slices: &slices };
+    let data = Data::of(&train, &slices);
     // With variances of the second mode, and with whole covariances.
     climb(2, &dataset, &data);
     climb(9, &dataset, &data);

@@ -127,7 +127,7 @@ fn a_raw_file_is_converted_into_the_run() {
     let folder = folder();
     let csv = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/ratings.csv");
     let csv = csv.display();
-    let done = json(&folder, &format!("complete {csv} --rank 4,4,4 -o run"));
+    let done = json(&folder, &format!("complete {csv} --rank 4,4,4 -o run --no-refit"));
     for field in [
         "iterations",
         "passes",

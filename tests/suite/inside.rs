@@ -71,7 +71,7 @@ fn in_processes(
         if let Some(room) = way.room {
             slices = slices.within(room);
         }
-        let data = Data { train: &train, slices: &slices };
+        let data = Data::of(&train, &slices);
         let fit = from.cloned();
         let fit =
             fit.or_else(|| Some(Fit::begin(dataset.manifest(), &data, None, |_| 3, None, 1).unwrap().0));

@@ -28,6 +28,7 @@ mod objective;
 mod parquet;
 mod public_api;
 mod recipe;
+mod refit;
 mod resume;
 mod roundtrip;
 mod rows;

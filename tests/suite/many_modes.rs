@@ -235,7 +235,7 @@ fn rows_and_cells_are_what_the_formulas_say() {
     let dataset = Dataset::open(folder.path().join("x")).unwrap();
     let train = Stream::open(&dataset, Split::Train, None).unwrap();
     let slices = Slices::new(&train, 1.0, 4).unwrap();
-    let data = Data { train: &train, slices: &slices };
+    let data = Data::of(&train, &slices);
     let manifest = dataset.manifest();
     let (mut fit, _) = Fit::begin(manifest, &data, None, |_| 2, None, 1).unwrap();
     let mut entries: Vec<Entry> = Vec::new();

@@ -56,7 +56,7 @@ fn a_model_stands_beside_the_mean_and_biases_alone() {
     let folder = folder();
     let folder = folder.path();
     write(folder.join("books.csv"), books(2.0)).unwrap();
-    let told = json(folder, "complete books.csv -o run --modes reader,book --value score");
+    let told = json(folder, "complete books.csv -o run --modes reader,book --value score --no-refit");
     let end: Value = serde_json::from_str(&read_to_string(folder.join("run/end.json")).unwrap()).unwrap();
     for split in Split::ALL {
         let [biases, mean] = naive(&folder.join("run"), &folder.join("run/data.tenfill"), split);

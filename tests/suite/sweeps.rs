@@ -260,7 +260,7 @@ fn a_sweep_is_what_the_formulas_say() {
     let train = Stream::open(&dataset, Split::Train, None).unwrap();
     // Slices as a whole, and some of them in windows of a few entries.
     for slices in [Slices::new(&train, 1.0, 2).unwrap(), Slices::in_windows(&train, 1.0, 2, 7).unwrap()] {
-        let data = Data { train: &train, slices: &slices };
+        let data = Data::of(&train, &slices);
         // With entries enough for their numbers, rows have variances; else whole covariances.
         for (rank, whole) in [(2, false), (9, true)] {
             a_sweep_of(rank, whole, &dataset, &data);
@@ -276,7 +276,7 @@ fn fitted_in_windows(place: &Path, window: usize, processes: usize) -> (Fit, usi
         let share = Share { team, lanes: LANES };
         let train = Stream::open_share(&dataset, Split::Train, None, share).unwrap();
         let slices = Slices::in_windows(&train, 1.0, 3, window).unwrap();
-        let data = Data { train: &train, slices: &slices };
+        let data = Data::of(&train, &slices);
         let (mut fit, _) = Fit::begin(dataset.manifest(), &data, None, |_| 3, None, 1).unwrap();
         (0..6).for_each(|_| assert!(fit.sweep(&data).unwrap() > 0));
         (fit, slices.large().len())

@@ -121,6 +121,7 @@ impl Fit {
         let (sweep, passes) = (self.posterior.sweep, self.at().passes);
         let more = match self.terms.time.filter(|_| sweep == TIME_FROM) {
             Some(levels) => self.add_time(data, levels)?,
+            None if data.beside.is_some() => 0,
             None if self.posterior.has_pairs() || sweep.is_multiple_of(OTHERS_EVERY) => {
                 self.fit_tables(data)?
             }
@@ -138,9 +139,9 @@ impl Fit {
     fn step(&self, data: &Data<'_>) -> Option<Step> {
         let (sweep, pair, at) = (self.posterior.sweep, self.terms.pair, self.at());
         let levels = &self.posterior.levels;
-        let due = |&target: &usize| {
-            pair.contains(&target) || levels[target].width > 1 || sweep.is_multiple_of(OTHERS_EVERY)
-        };
+        // (Biases of a few rows gain nothing from some more entries.)
+        let others = sweep.is_multiple_of(OTHERS_EVERY) && data.beside.is_none();
+        let due = |&target: &usize| pair.contains(&target) || levels[target].width > 1 || others;
         let target = (at.target.max(1)..levels.len()).find(due)?;
         let first = if target == at.target { at.first } else { 0 };
         let (rows, width) = (levels[target].rows, levels[target].width);
@@ -178,6 +179,7 @@ impl Fit {
             ends: self.ends(),
             target: step.target,
             rows: step.rows.clone(),
+            beside: data.beside,
         };
         let (part, lanes) = (inside.at.part.min(parts - 1), inside.at.lanes);
         let given = (!inside.moments.is_empty()).then_some(&inside.given[..]);

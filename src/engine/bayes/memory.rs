@@ -30,6 +30,8 @@ pub struct Sizes<'a> {
     pub dims: &'a [u64],
     /// Train entries.
     pub entries: u64,
+    /// Entries of another split that the last sweep is to as well.
+    pub beside: u64,
     /// Components.
     pub rank: usize,
     /// Whether there may be more of them, because their number is left to the data.
@@ -76,7 +78,7 @@ impl Sizes<'_> {
     /// The memory of the rows, those of a trial and of the best model; of sums and what is on its way to them; and of
     /// the sums that are part of a copy of the state.
     pub fn bytes(&self, room: Room) -> [u64; 3] {
-        let Sizes { dims, entries, rank, grows } = *self;
+        let Sizes { dims, entries, beside, rank, grows } = *self;
         let more = dims.len() > 2 && dims.iter().sum::<u64>() <= MOST_ROWS_TO_GROW;
         let grows = more && (grows || dims.len() > FEW_MODES);
         let rank = rank + if grows { most_more(dims.len()) } else { 0 };
@@ -99,7 +101,9 @@ impl Sizes<'_> {
             dims.iter().skip(1).map(|&rows| 2 * covariance_bytes(rows, entries, rank + 1)).sum();
         let state =
             dims.iter().sum::<u64>() * row + covariances + tables + aside + copied_bytes(dims, rank + 1);
-        let waiting = batch_bytes(most, rank + 1) + window_bytes(dims.len(), entries);
+        // Of another split there are a block, and what a window has of it.
+        let windows = window_bytes(dims.len(), entries) + window_bytes(dims.len(), beside);
+        let waiting = batch_bytes(most, rank + 1) + windows;
         let lanes = room.lanes as u64;
         [state, sums.max(cells) * (2 + lanes) + waiting * lanes, if sums < all { sums } else { 2 * sums }]
     }
@@ -124,7 +128,7 @@ mod tests {
     #[test]
     fn the_less_memory_the_more_passes_and_the_last_way_takes_the_least() {
         for (dims, rank) in [([1000, 3_000_000, 20], 15), ([1000, 700, 20], 15), ([9, 100_000_000, 5], 31)] {
-            let sizes = Sizes { dims: &dims, entries: 1 << 30, rank, grows: true };
+            let sizes = Sizes { dims: &dims, entries: 1 << 30, beside: 0, rank, grows: true };
             let rooms = sizes.rooms(4, false);
             let memory = |room: &Room| sizes.bytes(*room)[1];
             assert_eq!((rooms[0].lanes, sizes.passes(rooms[0])), (4, 1));

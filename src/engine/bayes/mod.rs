@@ -6,6 +6,7 @@
 //! | what is known of the rows of a mode? | [`Level`]: means, variances, features, and their [`Prior`] |
 //! | how do the entries of a row come together? | [`Slices`] |
 //! | what is a row multiplied by, and what of a value comes from elsewhere? | `design`, `rests` |
+//! | where do entries come from that are fitted to in the end only? | `beside` |
 //! | what is one row, given what its entries add up to? | `row` |
 //! | what happens in a pass over the data? | `pass`, and `worker` for a lane: rows of the first level are fitted, sums of another taken, by the `batch` |
 //! | what is added to values beside their rows? | [`OffsetTable`]: a number per cell of two modes, or per time since the first entry |
@@ -26,6 +27,7 @@
 
 mod along;
 mod batch;
+mod beside;
 mod both_ways;
 mod calibrate;
 mod cells;

@@ -3,15 +3,17 @@
 
 use super::along::Along;
 use super::batch::{Batch, layout};
+use super::beside::Beside;
 use super::level::Level;
 use super::offsets::OffsetTable;
 use super::row::axpy;
 use super::shape::Shape;
-use super::slices::Slices;
+use super::slices::{Entries, Slices};
 use super::worker::{Given, LaneFound, Worker};
 use crate::error::{Error, Result};
 use crate::kernel::Picked;
 use crate::model::Ends;
+use crate::reduce::{own_lanes, sum_in_order};
 use crate::rows::triangle_len;
 use crate::stream::{Lane, Stream};
 use crate::team::{Combine, Team};
@@ -38,6 +40,8 @@ pub(super) struct Pass<'a> {
     /// The level whose sums are taken, and of which rows.
     pub(super) target: usize,
     pub(super) rows: Range<usize>,
+    /// Entries that are fitted to beside those of train.
+    pub(super) beside: Option<&'a Stream>,
 }
 
 /// What a wave of lanes has found.
@@ -80,11 +84,23 @@ pub(super) fn run(
     let work = |lane: &Lane| -> Result<LaneFound> {
         let batch = slices.batch(|batch| pass.can_use(batch)).unwrap_or_else(|| pass.batch());
         let mut worker = Worker::new(pass, &along, slices.zeros(pass.rows.len() * width), batch);
-        let mut broken = false;
+        let mut beside = pass.beside(slices);
+        if part.0 == 0 {
+            beside_large(&mut beside, (stream, slices), lane, |slice, number, entries| {
+                worker.window(slice, &given[number], entries);
+            })?;
+        }
+        let (mut broken, mut failed) = (false, Ok(()));
         slices.for_each(stream, lane, part, |slice, entries| match slices.number_of(slice) {
             Some(number) => worker.window(slice, &given[number], entries),
-            None => broken |= !worker.slice(slice, entries),
+            None => {
+                if let Some(beside) = beside.as_mut().filter(|_| failed.is_ok()) {
+                    failed = beside.take(slice, |more, range| entries.add(more, range));
+                }
+                broken |= !worker.slice(slice, entries);
+            }
         })?;
+        failed?;
         if broken {
             return Err(Error::not_finite("a row"));
         }
@@ -156,11 +172,24 @@ fn large_rows(
     let new = || Worker::new(pass, along, Vec::new(), pass.batch());
     let mut worker = new();
     let width = worker.numbers().len();
-    let sums = slices.of_large(stream, width, new, |worker, slice, entries, to| {
+    let add = |worker: &mut Worker<'_>, slice: u32, entries: &Entries, to: &mut [f64]| {
         worker.begin();
         worker.add(slice, entries);
         axpy(1.0, &worker.numbers(), to);
-    })?;
+    };
+    let mut sums = slices.of_large(stream, width, new, add)?;
+    if pass.beside.is_some() {
+        let lanes = own_lanes(stream, |lane| {
+            let (mut worker, mut sums) = (new(), vec![0.0; large.len() * width]);
+            beside_large(&mut pass.beside(slices), (stream, slices), lane, |slice, number, entries| {
+                add(&mut worker, slice, entries, &mut sums[number * width..][..width]);
+            })?;
+            Ok(sums)
+        })?;
+        let mut more = vec![0.0; sums.len()];
+        sum_in_order(team, &mut more, lanes.iter().map(|sums| (0, sums.as_slice())));
+        axpy(1.0, &more, &mut sums);
+    }
     let mut numbers = Vec::new();
     for (&slice, sums) in large.iter().zip(sums.chunks_exact(width)) {
         match worker.give(slice, sums) {
@@ -169,6 +198,26 @@ fn large_rows(
         }
     }
     Ok((numbers, team.is_first().then(|| worker.end().0)))
+}
+
+/// Calls `each` with what another split has of slices that come in windows: in the first of the lanes that have them.
+fn beside_large(
+    beside: &mut Option<Beside<'_>>,
+    (stream, slices): (&Stream, &Slices),
+    lane: &Lane,
+    mut each: impl FnMut(u32, usize, &Entries),
+) -> Result<()> {
+    let Some(beside) = beside else { return Ok(()) };
+    for (number, &slice) in slices.large().iter().enumerate() {
+        if stream.all_lanes().iter().find(|lane| lane.slices.contains(&slice)) == Some(lane) {
+            beside.take(slice, |entries, range| {
+                let mut window = Entries::default();
+                window.add(entries, range);
+                each(slice, number, &window);
+            })?;
+        }
+    }
+    Ok(())
 }
 
 impl Wave {
@@ -212,7 +261,12 @@ impl Wave {
     }
 }
 
-impl Pass<'_> {
+impl<'a> Pass<'a> {
+    /// What is fitted to beside the train entries.
+    fn beside(&self, slices: &Slices) -> Option<Beside<'a>> {
+        self.beside.map(|stream| Beside::new(stream, self.levels, slices.per_weight))
+    }
+
     /// An empty batch for the target.
     fn batch(&self) -> Batch {
         Batch::new(self.rows.len(), self.levels[self.target].width)

@@ -45,7 +45,7 @@ pub(super) struct Entries {
 
 impl Entries {
     /// Takes some entries of a block, but for those of no weight.
-    fn take(&mut self, block: &BlockView<'_>, entries: Range<usize>, per_weight: f64) {
+    pub(super) fn take(&mut self, block: &BlockView<'_>, entries: Range<usize>, per_weight: f64) {
         let before = self.len();
         for (level, at) in self.at.iter_mut().enumerate().take(block.order()).skip(1) {
             block.append_indices(level, entries.clone(), at);
@@ -55,26 +55,46 @@ impl Entries {
             return self.weights.resize(before + entries.len(), per_weight);
         };
         weights.append(entries, &mut self.weights);
-        let new = &mut self.weights[before..];
+        let new = &self.weights[before..];
         if new.contains(&0.0) {
             let kept: Vec<usize> = (before..before + new.len()).filter(|n| new[n - before] > 0.0).collect();
-            self.at.iter_mut().filter(|at| !at.is_empty()).for_each(|at| keep(at, before, &kept));
-            keep(&mut self.values, before, &kept);
-            keep(&mut self.weights, before, &kept);
+            self.keep(before, &kept);
         }
         self.weights[before..].iter_mut().for_each(|weight| *weight *= per_weight);
     }
 
-    fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         self.at.iter_mut().for_each(Vec::clear);
         self.values.clear();
         self.weights.clear();
     }
 
-    fn add(&mut self, other: &Entries) {
-        self.at.iter_mut().zip(&other.at).for_each(|(to, at)| to.extend_from_slice(at));
-        self.values.extend_from_slice(&other.values);
-        self.weights.extend_from_slice(&other.weights);
+    /// Keeps only some of the entries from one on.
+    fn keep(&mut self, from: usize, kept: &[usize]) {
+        self.at.iter_mut().filter(|at| !at.is_empty()).for_each(|at| keep(at, from, kept));
+        keep(&mut self.values, from, kept);
+        keep(&mut self.weights, from, kept);
+    }
+
+    /// Keeps those of the entries from one on whose indices are as they should be; those of level 0 are not told.
+    pub(super) fn retain(&mut self, from: usize, is_kept: impl Fn(&[u32; MAX_ORDER]) -> bool) {
+        let (mut kept, mut number) = (Vec::new(), from);
+        let order = 1 + self.at[1..].iter().take_while(|at| !at.is_empty()).count();
+        self.for_each_of(from..self.len(), 0, order, |indices, _, _| {
+            kept.extend(is_kept(indices).then_some(number));
+            number += 1;
+        });
+        if kept.len() < self.len() - from {
+            self.keep(from, &kept);
+        }
+    }
+
+    /// Adds some of other entries.
+    pub(super) fn add(&mut self, other: &Entries, range: Range<usize>) {
+        let with = self.at.iter_mut().zip(&other.at).filter(|(_, at)| !at.is_empty());
+        with.for_each(|(to, at)| to.extend_from_slice(&at[range.clone()]));
+        self.values.extend_from_slice(&other.values[range.clone()]);
+        self.weights.extend_from_slice(&other.weights[range]);
     }
 
     pub(super) fn len(&self) -> usize {
@@ -223,6 +243,16 @@ impl Slices {
         self.spare.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
+    /// Whether another split may be beside this one: none of its slices has more entries than a window, but for those that
+    /// come in windows anyway.
+    pub fn can_join(&self, other: &Stream) -> bool {
+        let blocks = (0..other.block_count()).map(|position| {
+            let [first, last] = other.slices_of(position);
+            (first, last, other.block_row(position).entries as usize)
+        });
+        large_slices(blocks, self.window).into_iter().all(|slice| self.number_of(slice).is_some())
+    }
+
     /// The slices that come in windows.
     pub fn large(&self) -> &[u32] {
         &self.large
@@ -250,7 +280,7 @@ impl Slices {
                 return Ok((from, sums));
             }
             let (mut state, mut pending) = (state(), Pending::default());
-            let mut each = |slice: u32, entries: &Entries| {
+            let mut each = |slice: u32, entries: &mut Entries| {
                 if let Some(number) = self.number_of(slice) {
                     add(&mut state, slice, entries, &mut sums[(number - from) * width..][..width]);
                 }
@@ -338,13 +368,13 @@ impl Slices {
     }
 
     /// Calls `each` with every slice that ends in a part of a lane: the blocks of `part` of so many; with those that
-    /// come in windows, once for each.
+    /// come in windows, once for each. More entries may be added to what is handed out.
     pub(super) fn for_each(
         &self,
         stream: &Stream,
         lane: &Lane,
         (part, parts): (usize, usize),
-        mut each: impl FnMut(u32, &Entries),
+        mut each: impl FnMut(u32, &mut Entries),
     ) -> Result<()> {
         let all = stream.all_lanes();
         let number = all.iter().position(|other| other == lane).unwrap_or(0);
@@ -370,7 +400,7 @@ impl Slices {
                     pending.end(&mut each);
                     pending.slice = Some(last);
                 }
-                pending.entries.add(tail);
+                pending.entries.add(tail, 0..tail.len());
             }
             pending.end(&mut each);
         } else if pending.slice != open(to) {
@@ -405,7 +435,7 @@ impl Slices {
 
 impl Pending {
     /// Before entries of a slice: hands out what there is of another.
-    fn begin(&mut self, slice: u32, each: &mut impl FnMut(u32, &Entries)) {
+    fn begin(&mut self, slice: u32, each: &mut impl FnMut(u32, &mut Entries)) {
         if self.slice != Some(slice) {
             self.hand_out(each);
             self.slice = Some(slice);
@@ -418,7 +448,7 @@ impl Pending {
         block: &BlockView<'_>,
         mut entries: Range<usize>,
         (window, per_weight): (usize, f64),
-        each: &mut impl FnMut(u32, &Entries),
+        each: &mut impl FnMut(u32, &mut Entries),
     ) {
         while !entries.is_empty() {
             if self.entries.len() >= window {
@@ -430,15 +460,15 @@ impl Pending {
         }
     }
 
-    fn hand_out(&mut self, each: &mut impl FnMut(u32, &Entries)) {
+    fn hand_out(&mut self, each: &mut impl FnMut(u32, &mut Entries)) {
         if let Some(slice) = self.slice.filter(|_| self.entries.len() > 0) {
-            each(slice, &self.entries);
+            each(slice, &mut self.entries);
         }
         self.entries.clear();
     }
 
     /// Hands out what is left, and gives its memory back.
-    fn end(&mut self, each: &mut impl FnMut(u32, &Entries)) {
+    fn end(&mut self, each: &mut impl FnMut(u32, &mut Entries)) {
         self.hand_out(each);
         *self = Pending::default();
     }

@@ -76,6 +76,15 @@ pub struct Data<'a> {
     pub train: &'a Stream,
     /// Their slices.
     pub slices: &'a Slices,
+    /// Entries of another split that rows are fitted to as well, but for those of slices that train lacks.
+    pub beside: Option<&'a Stream>,
+}
+
+impl<'a> Data<'a> {
+    /// The train entries, and nothing beside them.
+    pub fn of(train: &'a Stream, slices: &'a Slices) -> Self {
+        Data { train, slices, beside: None }
+    }
 }
 
 /// A fit on its way from sweep to sweep.

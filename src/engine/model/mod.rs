@@ -62,8 +62,11 @@ pub struct ModelAbout {
     pub iteration: usize,
     /// Its error on the train entries.
     pub train_mse: f64,
-    /// Its error on the validation entries.
+    /// Its error on the validation entries; of the model before the last sweep, where that was to these as well.
     pub validation_mse: Option<f64>,
+    /// Whether it was. Not in files from before there was such a sweep.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub refit: bool,
     /// Per mode, how many indices had no train entry: their rows mean nothing.
     unseen: Vec<usize>,
     /// The mean of the train values, as they are kept: what is said of an entry about which nothing is known.
@@ -136,8 +139,10 @@ pub struct ModelParts<'a> {
     pub iteration: usize,
     /// Its error on the train entries.
     pub train_mse: f64,
-    /// Its error on the validation entries.
+    /// Its error on the validation entries, or that of the model before the last sweep.
     pub validation_mse: Option<f64>,
+    /// Whether the last sweep was to these as well.
+    pub refit: bool,
 }
 
 /// A model that has been read, with the folder that holds its labels.
@@ -189,6 +194,7 @@ impl Model {
             iteration: fit.iteration,
             train_mse: fit.train_mse,
             validation_mse: fit.validation_mse,
+            refit: fit.refit,
             unseen: fit.unseen.iter().map(Vec::len).collect(),
             mean: Some(manifest.mean()),
             range: fit.range,

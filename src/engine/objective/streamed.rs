@@ -17,6 +17,7 @@ use crate::shard::{Dataset, Split};
 use crate::solver::{Cost, LinearisedStep, Objective};
 use crate::stream::{Access, Share, Stream};
 use crate::team::{Combine, Team};
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
@@ -113,10 +114,11 @@ impl Streamed {
         budget: &Budget,
         access: Option<Access>,
     ) -> Result<Self> {
-        Self::open_for(dataset, ranks, precision, budget, access, Share::default(), |needs| needs)
+        Self::open_for(dataset, ranks, precision, budget, access, Share::default(), false, |needs| needs)
     }
 
-    /// The same as one of several processes, and where more than the plain method's memory is needed.
+    /// The same as one of several processes, and where more than the plain method's memory is needed. `joins`: whether
+    /// validation entries are read beside the train entries of the same slices.
     pub fn open_for(
         dataset: &Dataset,
         ranks: &[usize],
@@ -124,15 +126,17 @@ impl Streamed {
         budget: &Budget,
         access: Option<Access>,
         share: Share,
+        joins: bool,
         change: impl FnOnce(Needs) -> Needs,
     ) -> Result<Self> {
         let manifest = dataset.manifest();
         let team = share.team;
-        let open = |split| Stream::open_share(dataset, split, access, share);
-        let train = open(Split::Train)?;
+        let train = Stream::open_share(dataset, Split::Train, access, share)?;
+        let own = train.lanes().iter().filter(|_| joins).map(|lane| lane.slices.clone());
+        let slices: Vec<Range<u32>> = own.collect();
         let validation = match manifest.validation.entries {
             0 => None,
-            _ => Some(open(Split::Validation)?),
+            _ => Some(Stream::open_covering(dataset, Split::Validation, access, share, &slices)?),
         };
         let threads = rayon::current_num_threads();
         let (lanes, access) = (share.lanes, Some(train.access()));

@@ -5,7 +5,7 @@ use super::trainer::Extra;
 use crate::manifold::Point;
 use crate::model::{Biases, Ends, Uncertainty};
 use crate::objective::Coordinates;
-use crate::solver::State;
+use crate::solver::{Phase, State};
 
 /// A model on its way out of a run.
 #[derive(Debug, Clone)]
@@ -20,6 +20,8 @@ pub struct Fitted {
     pub ends: Option<Ends>,
     /// How sure it is, where that is known.
     pub uncertainty: Option<Box<Uncertainty>>,
+    /// Whether it was fitted to the validation entries as well.
+    pub refit: bool,
 }
 
 /// The model of a state and what goes with it.
@@ -42,5 +44,6 @@ pub fn fitted(state: &State, extra: &Extra, coordinates: Option<&Coordinates>) -
     if let (Some(uncertainty), Some(sweeping)) = (&mut uncertainty, &extra.sweeping) {
         sweeping.fit.posterior.keep_features(&sweeping.fit.terms, uncertainty);
     }
-    Fitted { point, biases, held, ends: extra.ends, uncertainty }
+    let refit = state.last.phase == Some(Phase::Refit);
+    Fitted { point, biases, held, ends: extra.ends, uncertainty, refit }
 }

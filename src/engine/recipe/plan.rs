@@ -35,6 +35,8 @@ pub enum Move {
     Sweeps,
     /// The same, with more components.
     More,
+    /// The same, with fewer.
+    Fewer,
     /// The same, components of theirs changing with the rows of another mode.
     Extend(usize),
     /// The same, with components of further pairs of modes.

@@ -49,6 +49,9 @@ pub struct Recipe {
     /// Not in files from before that was told.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub straight: bool,
+    /// Whether the last sweep is to the validation entries as well. Not in files from before there was one.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub refit: bool,
     /// Whether a search let the rank grow: only in files of versions that searched.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub grow: bool,
@@ -72,6 +75,7 @@ impl Recipe {
             penalty_kind: None,
             sweeps: false,
             straight: false,
+            refit: false,
             grow: false,
             range: None,
         }
@@ -89,6 +93,7 @@ impl Recipe {
             penalty: PenaltyChoice::Auto,
             sweeps: true,
             straight: range.is_some(),
+            refit: true,
             range,
             ..Recipe::plain()
         }

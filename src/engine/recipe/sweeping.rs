@@ -1,5 +1,6 @@
 //! Noisy data in a few passes: sweeps over rows.
 
+use super::fitted::Fitted;
 use super::fitting::Fitting;
 use super::plan::{Move, Stage, Tried};
 use super::settings::BiasChoice;
@@ -55,7 +56,7 @@ impl Trainer {
         let terms = &self.fitting.terms;
         let manifest = &terms.manifest;
         let slices = self.fitting.slices.as_ref().ok_or_else(nothing_to_sweep)?;
-        let data = Data { train: self.fitting.objective.data.train(), slices };
+        let data = Data::of(self.fitting.objective.data.train(), slices);
         let validation = self.fitting.objective.data.validation_entries().map(|(stream, _)| stream);
         let rank = |modes: [usize; 2]| match terms.rank_auto {
             true => terms.components,
@@ -89,9 +90,15 @@ impl Trainer {
         let Some(sweeping) = self.extra.sweeping.as_mut() else { return Ok(true) };
         let Sweeping { fit, course, before } = &mut **sweeping;
         let slices = self.fitting.slices.as_ref().ok_or_else(nothing_to_sweep)?;
-        let data = Data { train: self.fitting.objective.data.train(), slices };
+        let validation = self.fitting.objective.data.validation_entries().map(|(stream, _)| stream);
+        let beside = validation.filter(|_| course.refits());
+        let data = Data { train: self.fitting.objective.data.train(), slices, beside };
         let Some(passes) = fit.advance(&data)? else { return Ok(false) };
         self.state.last.passes += passes;
+        if course.refits() {
+            self.keep_refit();
+            return Ok(true);
+        }
         let (point, biases, held) = fit.model();
         let ends = fit.model_ends();
         let objective = &mut self.fitting.objective;
@@ -139,7 +146,7 @@ impl Trainer {
         let most = pair[0].min(pair[1]).min(room);
         let limits = CourseLimits { ranks, most, seed: terms.seed };
         let tried = course.tried.len();
-        let data = Data { train: self.fitting.objective.data.train(), slices };
+        let data = Data::of(self.fitting.objective.data.train(), slices);
         self.state.last.passes += course.advance(fit, &data, before, validation, mse, limits)?;
         let why = course.take_why();
         for trial in &course.tried[tried..] {
@@ -164,8 +171,77 @@ impl Trainer {
             let since = (last.iteration - best.iteration).min(fit.posterior.sweep);
             terms.options.patience > 0 && since >= terms.options.patience
         };
-        self.extra.plan.done = course.done || self.state.best.as_ref().is_some_and(stale);
+        let best = self.state.best.as_ref();
+        let done = course.done || best.is_some_and(stale);
+        let may_refit = |best: &Best| course.may_refit(best.validation_mse, &data, validation);
+        self.extra.plan.done = !(done && terms.recipe.refit && best.is_some_and(may_refit));
+        if done && !self.extra.plan.done {
+            *before = Some(Box::new(fit.posterior.clone()));
+        } else {
+            self.extra.plan.done = done;
+        }
         Ok(true)
+    }
+
+    /// After the last sweep, to the validation entries as well: the model is the one that is left. What they say of it was said
+    /// before, by the one that it comes from.
+    fn keep_refit(&mut self) {
+        let Some(sweeping) = self.extra.sweeping.as_ref() else { return };
+        let fit = &sweeping.fit;
+        let (point, biases, held) = fit.model();
+        let ends = fit.model_ends();
+        let stage = stage(point.ranks().to_vec(), &held);
+        let mut uncertainty = fit.posterior.uncertainty(&fit.terms);
+        let last = &mut self.state.last;
+        last.iteration += 1;
+        last.phase = Some(Phase::Refit);
+        last.train_mse = fit.posterior.residuals * fit.terms.spread * fit.terms.spread;
+        last.cost = fit.posterior.noise * fit.terms.spread * fit.terms.spread;
+        last.validation_mse = None;
+        if let Some(known) = &self.extra.uncertainty {
+            uncertainty.held_out_noise = known.held_out_noise;
+            uncertainty.tails = known.tails;
+        }
+        let objective = &mut self.fitting.objective;
+        objective.held.clone_from(&held);
+        objective.data.set_biases(Some(biases.clone()));
+        objective.clip = self.fitting.terms.recipe.range.map(|range| Clip::new(range, ends));
+        objective.last_validation = None;
+        if let Some(best) = &mut self.state.best {
+            best.point = point.divided(objective.data.team());
+            best.validation_mse = sweeping.course.newest().unwrap_or(best.validation_mse);
+            best.iteration = last.iteration;
+        }
+        self.extra.best = Some((stage, Some(biases)));
+        self.extra.ends = ends;
+        self.extra.uncertainty = Some(Box::new(uncertainty));
+        self.extra.plan.done = true;
+    }
+}
+
+impl Sweeping {
+    /// The fit that has nothing of the validation entries.
+    pub fn held_out(self) -> Fit {
+        match self.before.filter(|_| self.course.refits()) {
+            Some(posterior) => Fit { terms: self.fit.terms, posterior: *posterior },
+            None => self.fit,
+        }
+    }
+}
+
+impl Trainer {
+    /// The model before the last sweep, where that was to the validation entries as well. What it is made from is given away: it
+    /// is asked for when the run has ended.
+    pub fn take_held_out(&mut self) -> Option<Fitted> {
+        if self.state.last.phase != Some(Phase::Refit) {
+            return None;
+        }
+        let sweeping = self.extra.sweeping.as_mut()?;
+        let fit = Fit { terms: sweeping.fit.terms.clone(), posterior: *sweeping.before.take()? };
+        let (point, biases, held) = fit.model();
+        let point = point.divided(self.fitting.objective.data.team());
+        let (biases, ends) = (Some(biases), fit.model_ends());
+        Some(Fitted { point, biases, held, ends, uncertainty: None, refit: false })
     }
 }
 
@@ -174,6 +250,7 @@ fn change_of(change: Option<&Change>, mode_order: &[usize]) -> Move {
     match change {
         None => Move::Sweeps,
         Some(Change::More) => Move::More,
+        Some(Change::Fewer) => Move::Fewer,
         Some(Change::Extend(level)) => Move::Extend(mode_order[*level]),
         Some(Change::Pairs) => Move::Pairs,
         Some(Change::Cells) => Move::Cells,

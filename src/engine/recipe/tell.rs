@@ -12,6 +12,7 @@ impl Tried {
             Move::Begin => "a model with biases and penalty".into(),
             Move::Sweeps => "sweeps over the rows of two modes".into(),
             Move::More => "more components of the two modes".into(),
+            Move::Fewer => "fewer components of the two modes".into(),
             Move::Extend(mode) => format!("components that change with mode {}", mode + 1),
             Move::Pairs => "components of further pairs of modes".into(),
             Move::Cells => "biases of pairs of ids".into(),

@@ -57,7 +57,7 @@ impl Activity {
     }
 }
 
-/// Reads train for the counts, and test (validation, train, where there is none) for the errors.
+/// Reads train for the counts, and test (validation, train, where there is none that was held out) for the errors.
 pub fn activity(model: &Model, datasets: &[Dataset], control: &Control) -> Result<Activity> {
     let order = model.point.order();
     let mut counts: Vec<Vec<u32>> = model.point.dims().into_iter().map(|dim| vec![0; dim]).collect();
@@ -71,7 +71,9 @@ pub fn activity(model: &Model, datasets: &[Dataset], control: &Control) -> Resul
     }
     let deciles: Vec<Option<Vec<u8>>> = counts.iter().map(|counts| by_decile(counts)).collect();
     let has = |split: Split| datasets.iter().any(|dataset| dataset.manifest().split(split).entries > 0);
-    let split = [Split::Test, Split::Validation].into_iter().find(|&split| has(split));
+    // Entries that are part of the model say nothing of others.
+    let held_out = |&split: &Split| has(split) && !(model.about.refit && split == Split::Validation);
+    let split = [Split::Test, Split::Validation].into_iter().find(held_out);
     let split = split.unwrap_or(Split::Train);
     let (mut total, mut of_mean) = (Errors::default(), Errors::default());
     let mean = datasets.first().map_or(0.0, |dataset| dataset.manifest().told_mean());

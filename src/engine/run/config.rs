@@ -226,7 +226,8 @@ impl Config {
         let dims: Vec<u64> = manifest.level_dims().iter().map(|&dim| dim.into()).collect();
         let dear = |config: &Self| {
             let (entries, rank) = (manifest.train.entries, config.sweep_rank());
-            let sizes = Sizes { dims: &dims, entries, rank, grows: true };
+            let sizes =
+                Sizes { dims: &dims, entries, beside: manifest.validation.entries, rank, grows: true };
             // The number of threads is none of what results may depend on.
             let [state, sums, _] = sizes.bytes(sizes.rooms(config.lanes, false)[0]);
             state + sums > memory / 2

@@ -74,10 +74,11 @@ impl Session<'_> {
         // The model is looked at once more, which needs as much.
         trainer.release();
         let model = trainer.model();
+        let held_out = trainer.take_held_out();
         // Whoever cannot wait does not wait for that either.
         let errors = match self.any(self.control.stopping()) {
             true => None,
-            false => uncut(self.errors(&trainer, &model, stopped_by))?,
+            false => uncut(self.errors(&trainer, (&model, held_out.as_ref()), stopped_by))?,
         };
         if errors.is_none() {
             stopped_by = StoppedBy::Interrupted;
@@ -130,6 +131,7 @@ impl Session<'_> {
             biases: model.biases.is_some(),
             held: (0..model.held.len()).filter(|&mode| model.held[mode]).collect(),
             penalty: stage.lambda,
+            refit: model.refit,
             tried: trainer.extra.plan.tried.clone(),
             learned,
             errors,
@@ -144,15 +146,20 @@ impl Session<'_> {
         Ok(outcome)
     }
 
-    /// The errors of the model on every split that has entries: a pass over each.
-    fn errors(&self, trainer: &Trainer, model: &Fitted, stopped_by: StoppedBy) -> Result<Vec<SplitErrors>> {
+    /// The errors of the model on every split that has entries, a pass over each; on validation entries those of the one that
+    /// was not fitted to them, where there is one.
+    fn errors(
+        &self,
+        trainer: &Trainer,
+        (model, held_out): (&Fitted, Option<&Fitted>),
+        stopped_by: StoppedBy,
+    ) -> Result<Vec<SplitErrors>> {
         // A dataset in the run has come with it to its place.
         let inside = self.config.dataset == Path::new(RunLayout::DATA);
         let moved = inside.then(|| Dataset::open(self.run.layout().data())).transpose();
         let moved = self.limits.team.agree(moved)?;
         let dataset = moved.as_ref().unwrap_or(self.dataset);
         let manifest = dataset.manifest();
-        let clip = self.config.recipe.range.map(|range| Clip::new(range, model.ends));
         // Errors are told in the values' own units.
         let (mean, transform) = (manifest.told_mean(), manifest.transform());
         let baseline = match stopped_by {
@@ -163,6 +170,8 @@ impl Session<'_> {
         let dims: Vec<usize> = manifest.level_dims().iter().map(|&dim| dim as usize).collect();
         for split in Split::ALL {
             if manifest.split(split).entries > 0 {
+                let model = held_out.filter(|_| split == Split::Validation).unwrap_or(model);
+                let clip = self.config.recipe.range.map(|range| Clip::new(range, model.ends));
                 let share = Share { lanes: self.config.lanes, team: self.limits.team };
                 let mut stream = Stream::open_share(dataset, split, None, share)?;
                 stream.watch(self.control);

@@ -106,6 +106,7 @@ impl Saver<'_> {
             iteration: kept.0,
             train_mse: kept.1,
             validation_mse: kept.2,
+            refit: fitted.refit,
         };
         Model::write(self.run.disk(), &self.run.layout().model(), self.dataset, &fit)
     }

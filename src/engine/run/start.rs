@@ -105,7 +105,9 @@ fn level_dims(manifest: &Manifest) -> Vec<u64> {
 }
 
 fn sizes<'d>(manifest: &Manifest, dims: &'d [u64], rank: usize, grows: bool) -> Sizes<'d> {
-    Sizes { dims, entries: manifest.train.entries, rank, grows }
+    // Whether it will be asked for or not: it is little.
+    let beside = manifest.validation.entries;
+    Sizes { dims, entries: manifest.train.entries, beside, rank, grows }
 }
 
 /// The configuration, with fewer components for sweeps to begin with where the memory has no room for as many as usual;
@@ -250,7 +252,8 @@ pub(super) fn open(
     let share = Share { lanes: config.lanes, team: limits.team };
     let (ones, precision) = (vec![1; config.rank.len()], config.precision);
     let rank = if config.sweeps_alone() { &ones } else { &config.rank };
-    let objective = Streamed::open_for(dataset, rank, precision, budget, None, share, more);
+    let objective =
+        Streamed::open_for(dataset, rank, precision, budget, None, share, config.recipe.refit, more);
     let mut objective = objective.map_err(|error| with_rank(error, config))?;
     if has_chunks(config) {
         objective.cut(CHUNKS);
@@ -379,7 +382,7 @@ pub(super) fn warm_fit(
     let loaded = if before.added.is_empty() { checkpoints.newest_for(team)? } else { None };
     let sweeping = loaded.and_then(|loaded| loaded.extra).and_then(|extra| extra.sweeping);
     let same_levels = |fit: &Fit| fit.terms.mode_order == dataset.manifest().mode_order;
-    let Some(fit) = sweeping.map(|sweeping| sweeping.fit).filter(same_levels) else { return Ok(None) };
+    let Some(fit) = sweeping.map(|sweeping| sweeping.held_out()).filter(same_levels) else { return Ok(None) };
     let origins = team.agree(model.indices_of(dataset))?;
     let ranks = fit.ranks().0;
     if !config.rank_auto && ranks.iter().zip(&config.rank).any(|(rank, bound)| rank > bound) {

@@ -58,6 +58,8 @@ pub struct Outcome {
     pub learned: bool,
     /// The column of weights by which all errors are weighted; none where entries count once.
     pub weights: Option<String>,
+    /// Whether the last sweep was to the validation entries as well. Their errors are those of the model before it.
+    pub refit: bool,
     /// Wall and processor time of the run, restarts included.
     pub progress: Progress,
 }

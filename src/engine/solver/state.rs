@@ -22,6 +22,8 @@ pub enum Phase {
     Spectral,
     /// Every row fitted to its own entries, mode by mode.
     Sweep,
+    /// The same, once more and to the validation entries as well.
+    Refit,
 }
 
 /// The record of one iteration: a line of the log.

@@ -115,6 +115,17 @@ impl Stream {
 
     /// Opens what one of several processes goes through. All of them must call it.
     pub fn open_share(dataset: &Dataset, split: Split, access: Option<Access>, share: Share) -> Result<Self> {
+        Self::open_covering(dataset, split, access, share, &[])
+    }
+
+    /// The same, and what lies in these slices may be read, too.
+    pub fn open_covering(
+        dataset: &Dataset,
+        split: Split,
+        access: Option<Access>,
+        share: Share,
+        slices: &[Range<u32>],
+    ) -> Result<Self> {
         let team = share.team;
         let mut shards = team.agree(dataset.shards_here(split))?;
         let tables = team.agree(tables(dataset, split, &shards, team))?;
@@ -134,9 +145,12 @@ impl Stream {
             }
         }
         let own = team.lanes_of(team.process(), lanes.len());
+        let near = stand_ins.first().and_then(Option::as_ref);
+        let covered = |row: &BlockRow| is_within(near, row, slices);
         let needed = |shard: usize| {
             let own = &lanes[own.clone()];
             own.iter().any(|lane| blocks[lane.blocks.clone()].iter().any(|block| block.0 == shard))
+                || tables[shard].iter().any(covered)
         };
         let needed: Vec<bool> = (0..shards.len()).map(needed).collect();
         let missing = (0..shards.len()).find(|&shard| needed[shard] && shards[shard].is_none());
@@ -260,6 +274,16 @@ impl Stream {
         (0..self.blocks.len()).map(|position| self.block_row(position))
     }
 
+    /// The number of blocks.
+    pub fn block_count(&self) -> usize {
+        self.blocks.len()
+    }
+
+    /// The first and the last slice of a block as it is handed out.
+    pub fn slices_of(&self, position: usize) -> [u32; 2] {
+        standing_in(self.stand_ins.first().and_then(Option::as_ref), self.block_row(position))
+    }
+
     /// The processes that go through the split together.
     pub fn team(&self) -> Team {
         self.share.team
@@ -365,6 +389,17 @@ impl Stream {
         BUFFER.set(buffer);
         done
     }
+}
+
+/// Whether a block may have entries of these slices.
+pub(crate) fn is_within(near: Option<&Vec<u32>>, row: &BlockRow, slices: &[Range<u32>]) -> bool {
+    let [first, last] = standing_in(near, row);
+    slices.iter().any(|slices| first < slices.end && slices.start <= last)
+}
+
+/// The first and the last slice of a block, or what stands in for them.
+fn standing_in(near: Option<&Vec<u32>>, row: &BlockRow) -> [u32; 2] {
+    [row.first, row.last].map(|slice| near.map_or(slice, |near| near[slice as usize]))
 }
 
 /// Hands on a block with the nearest bins of train in the place of those that train lacks.

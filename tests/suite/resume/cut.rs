@@ -65,7 +65,7 @@ fn at_any_moment(data: &str, options: &str) {
         let mut arguments = vec!["complete", &data, "-o", &run];
         arguments.extend(options.split(' '));
         // Before the first line, and somewhere in a pass behind one.
-        let line = (moment > 1).then_some(moment as usize - 1);
+        let line = (moment > 1).then(|| moment as usize - 1);
         let mut answer = stopped(line, Duration::from_micros(700 * moment), &arguments);
         if let Some(answer) = answer.as_ref().filter(|answer| answer["stopped_by"] == "interrupted") {
             caught += 1;

@@ -357,7 +357,7 @@ fn the_posterior_is_that_of_long_gibbs_sampling() {
     let manifest = dataset.manifest();
     let train = Stream::open(&dataset, Split::Train, None).unwrap();
     let slices = Slices::new(&train, 1.0, 2).unwrap();
-    let data = Data { train: &train, slices: &slices };
+    let data = Data::of(&train, &slices);
     let (mut fit, _) = Fit::begin(manifest, &data, None, |_| 2, None, 1).unwrap();
     for _ in 0..40 {
         fit.sweep(&data).unwrap();

@@ -24,7 +24,7 @@ pub fn measure(name: &str, dataset: &Dataset) -> Result<Vec<Value>, String> {
     let entries = manifest.train.entries as f64;
     let train = Stream::open(dataset, Split::Train, None).map_err(|error| error.to_string())?;
     let slices = Slices::new(&train, 1.0, manifest.modes.len()).map_err(|error| error.to_string())?;
-    let data = Data { train: &train, slices: &slices };
+    let data = Data::of(&train, &slices);
     let mut lines = Vec::new();
     for k in WIDTHS {
         let begun = Fit::begin(manifest, &data, None, |_| k - 1, None, 1);

@@ -303,6 +303,7 @@ fn models(place: &Path) -> Vec<Vec<u8>> {
             iteration: 3,
             train_mse: 0.5,
             validation_mse: None,
+            refit: false,
         };
         Model::write(&RealDisk, &folder, &dataset, &fit).expect("a model can be written");
         std::fs::read(folder.join("model.bin")).expect("the model is there")
