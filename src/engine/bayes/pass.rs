@@ -78,7 +78,9 @@ pub(super) fn run(
     }
     let given: Vec<Given> = numbers.chunks_exact(wide).map(|numbers| Given::of(numbers, k)).collect();
     let work = |lane: &Lane| -> Result<LaneFound> {
-        let batch = slices.batch(|batch| pass.can_use(batch)).unwrap_or_else(|| pass.batch());
+        // Rows that are nothing but biases need none.
+        let wide = pass.levels[pass.target].width > 1;
+        let batch = wide.then(|| slices.batch(|batch| pass.can_use(batch)).unwrap_or_else(|| pass.batch()));
         let mut worker = Worker::new(pass, &along, slices.zeros(pass.rows.len() * width), batch);
         let mut broken = false;
         slices.for_each(stream, lane, part, |slice, entries| match slices.number_of(slice) {
@@ -89,7 +91,7 @@ pub(super) fn run(
             return Err(Error::not_finite("a row"));
         }
         let (found, batch) = worker.end();
-        slices.give_batch_back(batch);
+        batch.into_iter().for_each(|batch| slices.give_batch_back(batch));
         Ok(found)
     };
     let (own, all) = (stream.lanes(), stream.all_lanes());
@@ -153,7 +155,7 @@ fn large_rows(
     if large.is_empty() {
         return Ok((Vec::new(), None));
     }
-    let new = || Worker::new(pass, along, Vec::new(), pass.batch());
+    let new = || Worker::new(pass, along, Vec::new(), None);
     let mut worker = new();
     let width = worker.numbers().len();
     let sums = slices.of_large(stream, width, new, |worker, slice, entries, to| {

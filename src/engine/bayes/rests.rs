@@ -31,6 +31,21 @@ pub(super) struct Of<'a> {
     pub(super) own: Option<&'a [f64]>,
 }
 
+impl<'a> Of<'a> {
+    /// Entries that are added to the target, the row of their slice being known.
+    #[inline(always)]
+    pub(super) fn target(
+        pass: &Pass<'_>,
+        along: &'a Along,
+        slice: u32,
+        entries: &'a Entries,
+        range: Range<usize>,
+        own: &'a [f64],
+    ) -> Self {
+        Of { slice, entries, range, level: pass.target, design: &along.target, own: Some(own) }
+    }
+}
+
 impl Rests {
     #[inline(always)]
     pub(super) fn fill(&mut self, pass: &Pass<'_>, along: &Along, of: &Of<'_>) {

@@ -6,7 +6,7 @@ use crate::rows::triangle_len;
 /// Room for the algebra of one row of k numbers.
 #[derive(Debug, Clone, Default)]
 pub(super) struct RowRoom {
-    /// The precision, row-major; its lower triangle is what counts.
+    /// The precision, row-major, whole.
     pub(super) factor: Vec<f64>,
     inverse: Inverse,
     /// The covariance, row-major, whole.
@@ -28,7 +28,7 @@ impl RowRoom {
         }
     }
 
-    /// Mean and covariance from the precision (its lower triangle, in `factor`) and the right side (in `mean`).
+    /// Mean and covariance from the precision (in `factor`) and the right side (in `mean`).
     /// `false` where the precision is not positive definite, or a number is not finite.
     pub(super) fn solve(&mut self) -> bool {
         if !self.inverse.invert(&self.factor, &mut self.covariance) {
@@ -37,11 +37,9 @@ impl RowRoom {
         vectorised(
             #[inline(always)]
             || {
-                let k = self.mean.len();
                 self.right.copy_from_slice(&self.mean);
-                for (i, to) in self.mean.iter_mut().enumerate() {
-                    *to = dot(&self.covariance[i * k..][..k], &self.right);
-                }
+                self.mean.fill(0.0);
+                add_rows(&self.right, &self.covariance, &mut self.mean);
             },
         );
         self.mean.iter().all(|x| x.is_finite())
@@ -68,6 +66,34 @@ pub(super) fn dot(x: &[f64], y: &[f64]) -> f64 {
 #[inline(always)]
 pub(super) fn axpy(a: f64, x: &[f64], to: &mut [f64]) {
     to.iter_mut().zip(x).for_each(|(to, x)| *to += a * x);
+}
+
+/// to += M^T x for a matrix M of rows as long as `to`: four of them at a time, and nothing across a vector.
+#[inline(always)]
+pub(super) fn add_rows(x: &[f64], m: &[f64], to: &mut [f64]) {
+    let k = to.len();
+    let (fours, rest) = x.as_chunks::<4>();
+    for (x, m) in fours.iter().zip(m.chunks_exact(4 * k)) {
+        let (a, m) = m.split_at(k);
+        let (b, m) = m.split_at(k);
+        let (c, d) = m.split_at(k);
+        for ((((to, a), b), c), d) in to.iter_mut().zip(a).zip(b).zip(c).zip(d) {
+            *to += (x[0] * a + x[1] * b) + (x[2] * c + x[3] * d);
+        }
+    }
+    for (x, row) in rest.iter().zip(m[4 * fours.len() * k..].chunks_exact(k)) {
+        axpy(*x, row, to);
+    }
+}
+
+/// Writes the lower triangle of a square of k rows above its diagonal.
+#[inline(always)]
+pub(super) fn mirror(square: &mut [f64], k: usize) {
+    for i in 1..k {
+        let (above, row) = square.split_at_mut(i * k);
+        let column = above[i..].iter_mut().step_by(k);
+        column.zip(&*row).for_each(|(to, x)| *to = *x);
+    }
 }
 
 /// M S M^T in the place of S, a packed triangle; M is row-major, and `room` has twice its numbers.
@@ -98,6 +124,7 @@ pub(super) fn congruence(m: &[f64], s: &mut [f32], room: &mut [f64]) {
 pub(super) fn invert(matrix: &[f64], k: usize) -> Option<Vec<f64>> {
     let mut room = RowRoom::new(k);
     room.factor.copy_from_slice(matrix);
+    mirror(&mut room.factor, k);
     room.solve().then_some(room.covariance)
 }
 

@@ -127,7 +127,8 @@ pub struct Slices {
     pub(super) parts: usize,
     /// What sums may take.
     pub(super) room: Room,
-    /// Memory of sums, all of them zero: what was given back costs as much to get again as a batch of entries.
+    /// Memory of sums, all of them zero. It is kept from pass to pass: to get it anew from the system would take a tenth of
+    /// a pass over a million entries.
     spare: Mutex<Vec<Vec<f64>>>,
     /// Likewise batches, all of them empty.
     batches: Mutex<Vec<Batch>>,
@@ -194,14 +195,14 @@ impl Slices {
     /// So many numbers, all of them zero.
     pub(super) fn zeros(&self, count: usize) -> Vec<f64> {
         let spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let mut zeros = spare.unwrap_or_default();
-        if zeros.len() != count {
-            zeros = vec![0.0; count];
-        }
+        let Some(mut zeros) = spare.filter(|spare| spare.capacity() >= count) else {
+            return vec![0.0; count];
+        };
+        zeros.resize(count, 0.0);
         zeros
     }
 
-    /// Takes such numbers back, for the next lane.
+    /// Takes such numbers back, for the next lane or the next pass.
     pub(super) fn give_back(&self, mut numbers: Vec<f64>) {
         numbers.fill(0.0);
         self.spare.lock().unwrap_or_else(PoisonError::into_inner).push(numbers);
@@ -217,8 +218,8 @@ impl Slices {
         self.batches.lock().unwrap_or_else(PoisonError::into_inner).push(batch);
     }
 
-    /// Gives that memory back, at the end of a pass.
-    pub(super) fn forget(&self) {
+    /// Gives that memory back, before anything else that takes as much.
+    pub fn forget(&self) {
         self.batches.lock().unwrap_or_else(PoisonError::into_inner).clear();
         self.spare.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
