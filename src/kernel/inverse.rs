@@ -69,8 +69,8 @@ impl Kernel for Work<'_> {
         let Work { room, matrix, to, done } = self;
         let (k, padded) = (room.k, room.column.len());
         for i in 0..k {
-            let (row, from) = (&mut room.work[i * padded..][..padded], &matrix[i * k..][..k]);
-            row.iter_mut().zip(from).take(i / BLOCK * BLOCK + BLOCK).for_each(|(to, x)| *to = *x);
+            let there = k.min(i / BLOCK * BLOCK + BLOCK);
+            room.work[i * padded..][..there].copy_from_slice(&matrix[i * k..][..there]);
         }
         for pivot in 0..k {
             if !sweep::<M::Eight>(room, pivot) {
@@ -78,8 +78,9 @@ impl Kernel for Work<'_> {
             }
         }
         for i in 0..k {
-            let (block, row) = (i / BLOCK * BLOCK, &room.work[i * padded..][..padded]);
-            to[i * k..][..k].iter_mut().zip(row).take(block + BLOCK).for_each(|(to, x)| *to = -x);
+            let block = i / BLOCK * BLOCK;
+            let row = &room.work[i * padded..][..k.min(block + BLOCK)];
+            to[i * k..][..row.len()].iter_mut().zip(row).for_each(|(to, x)| *to = -x);
             (0..block).for_each(|j| to[j * k + i] = -row[j]);
         }
         *done = true;

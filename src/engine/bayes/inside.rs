@@ -218,13 +218,14 @@ impl Fit {
         if step.warm || part + 1 == parts {
             let sums = std::mem::take(&mut inside.sums);
             let moments = Moments::of(k, features, &std::mem::take(&mut inside.moments));
-            let sums = match step.warm {
+            let mut sums = match step.warm {
                 true => self.fit_part(step, part, sums, &moments)?,
                 false => {
                     self.fit_pass(step, last, &sums, &moments)?;
                     sums
                 }
             };
+            sums.fill(0.0);
             slices.give_back(sums);
         }
         Ok(())

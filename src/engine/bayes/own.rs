@@ -1,12 +1,12 @@
 //! What the entries of a slice add up to, and the row of level 0 that is fitted to it.
 
 use super::moments::Covariance;
-use super::rests::{Of, entry_rows};
+use super::rests::{Of, Rests, entry_rows};
 use super::row::{add_rows, axpy, dot, mirror, start};
 use super::slices::Entries;
 use super::worker::{PANEL, Worker};
 use crate::MAX_ORDER;
-use crate::kernel::{Pick, Picked, add_gram, add_right, prefetch_all, vectorised};
+use crate::kernel::{add_gram, add_picked, add_right, prefetch_all, vectorised};
 use std::ops::Range;
 
 /// How many entries ahead rows are asked for.
@@ -124,20 +124,26 @@ impl Worker<'_> {
         }
         let of = Of { slice, entries, range: range.clone(), level: 0, design: &along.slice, own: None };
         self.rests.fill(pass, along, &of);
-        let (mut squares, mut variance_of_rest) = (0.0, 0.0);
-        let own = levels[0].mean(slice as usize);
+        let values = &entries.values[range];
+        let Rests { means, variances } = &mut self.rests;
         self.targets.clear();
-        let rests = self.rests.means.iter().zip(&self.rests.variances);
-        let values = entries.values[range].iter().zip(weights);
-        for (((&rest, &unsure), (&value, &weight)), z) in
-            rests.zip(values).zip(self.panel.numbers().chunks_exact(padded))
-        {
-            let (t, variance) = pass.target(value, rest, || dot(own, &z[..k]));
-            self.targets.push(weight * t);
-            squares += weight * t * t;
-            variance_of_rest += weight * (variance + unsure);
+        if pass.ends.is_none() {
+            // No entry asks for what the model says of it: in whole vectors.
+            let rests = means.iter_mut().zip(values);
+            rests.for_each(|(rest, value)| *rest = (value - pass.mean) * pass.scale - *rest);
+            self.targets.extend(means.iter().zip(weights).map(|(t, weight)| weight * t));
+        } else {
+            let own = levels[0].mean(slice as usize);
+            let of = means.iter_mut().zip(&mut *variances).zip(values.iter().zip(weights));
+            for (((rest, unsure), (&value, &weight)), z) in of.zip(self.panel.numbers().chunks_exact(padded))
+            {
+                let (t, variance) = pass.target(value, *rest, || dot(own, &z[..k]));
+                (*rest, *unsure) = (t, variance + *unsure);
+                self.targets.push(weight * t);
+            }
         }
-        self.own.few[1] += squares + variance_of_rest;
+        let squares = dot(&self.targets, means);
+        self.own.few[1] += squares + dot(weights, variances);
         self.own.few[2] += squares;
     }
 
@@ -149,11 +155,7 @@ impl Worker<'_> {
             let level = &levels[*other];
             let (sums, rest) = to.split_at_mut(level.covariance_width());
             to = rest;
-            let at = entries.at[*other].iter().zip(&entries.weights);
-            self.picks.clear();
-            self.picks.extend(at.map(|(&from, &weight)| Pick { from, weight, ..Pick::default() }));
-            let layout = Picked { sums: sums.len(), second: 0, at: 0, rows: 0 };
-            layout.add(&level.covariances, &self.picks, sums);
+            add_picked(&level.covariances, &entries.at[*other], &entries.weights, sums);
         }
     }
 

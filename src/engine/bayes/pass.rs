@@ -107,23 +107,31 @@ pub(super) fn run(
     Ok(wave)
 }
 
-/// Numbers that are added by one thread.
-const PIECE: usize = 1 << 16;
+/// Numbers that are added by one thread at a time: those of a few lanes are in its own cache.
+const PIECE: usize = 1 << 13;
 
 impl Wave {
     /// Adds what was found to the sums of the target's rows and to what rows of level 0 add up to: lane by lane, and
-    /// so from process to process.
-    pub(super) fn add_to(&self, team: Team, sums: &mut [f64], moments: &mut [f64]) {
+    /// so from process to process. Sums of the lanes are zero after that.
+    pub(super) fn add_to(&mut self, team: Team, sums: &mut [f64], moments: &mut [f64]) {
         let of_lanes: Vec<Vec<f64>> = self.lanes.iter().map(|lane| lane.moments.to_numbers()).collect();
-        let with_sums: Vec<&[f64]> =
-            self.lanes.iter().map(|lane| &lane.sums[..]).filter(|sums| !sums.is_empty()).collect();
         if team.is_alone() {
-            sums.par_chunks_mut(PIECE).enumerate().for_each(|(piece, to)| {
-                with_sums.iter().for_each(|sums| axpy(1.0, &sums[piece * PIECE..][..to.len()], to));
+            let mut pieces: Vec<Vec<&mut [f64]>> = sums.chunks(PIECE).map(|_| Vec::new()).collect();
+            for lane in &mut self.lanes {
+                let of_lane = pieces.iter_mut().zip(lane.sums.chunks_mut(PIECE));
+                of_lane.for_each(|(piece, sums)| piece.push(sums));
+            }
+            sums.par_chunks_mut(PIECE).zip(&mut pieces).with_min_len(8).for_each(|(to, piece)| {
+                for from in piece {
+                    axpy(1.0, from, to);
+                    from.fill(0.0);
+                }
             });
             of_lanes.iter().for_each(|numbers| axpy(1.0, numbers, moments));
             return;
         }
+        let with_sums: Vec<&[f64]> =
+            self.lanes.iter().map(|lane| &lane.sums[..]).filter(|sums| !sums.is_empty()).collect();
         let of_moments: Vec<&[f64]> = of_lanes.iter().map(|numbers| &numbers[..]).collect();
         for (to, parts) in [(sums, with_sums), (moments, of_moments)] {
             let before = to.to_vec();
@@ -134,14 +142,12 @@ impl Wave {
                 parts.iter().for_each(|part| axpy(1.0, &part[offset..][..to.len()], to));
             });
         }
+        self.lanes.par_iter_mut().for_each(|lane| lane.sums.fill(0.0));
     }
 
-    /// Gives the memory of the lanes' sums back, for the next ones.
+    /// Gives the memory of the lanes' sums, which are zero, back for the next ones.
     pub(super) fn end(self, slices: &Slices) {
-        self.lanes
-            .into_par_iter()
-            .filter(|lane| !lane.sums.is_empty())
-            .for_each(|lane| slices.give_back(lane.sums));
+        self.lanes.into_iter().for_each(|lane| slices.give_back(lane.sums));
     }
 }
 

@@ -96,26 +96,41 @@ pub(super) fn mirror(square: &mut [f64], k: usize) {
     }
 }
 
-/// M S M^T in the place of S, a packed triangle; M is row-major, and `room` has twice its numbers.
-#[inline(always)]
-pub(super) fn congruence(m: &[f64], s: &mut [f32], room: &mut [f64]) {
-    let k = m.len().isqrt();
-    let (square, product) = room.split_at_mut(k * k);
-    for i in 0..k {
-        for j in 0..=i {
-            let x = f64::from(s[start(i) + j]);
-            (square[i * k + j], square[j * k + i]) = (x, x);
-        }
+/// A square matrix, row-major, and its transpose.
+pub(super) struct Turn {
+    rows: Vec<f64>,
+    columns: Vec<f64>,
+}
+
+impl Turn {
+    pub(super) fn new(k: usize, at: impl Fn(usize, usize) -> f64) -> Self {
+        let of = |at: &dyn Fn(usize, usize) -> f64| (0..k * k).map(|n| at(n / k, n % k)).collect();
+        Turn { rows: of(&at), columns: of(&|i, j| at(j, i)) }
     }
-    product.fill(0.0);
-    for (to, by) in product.chunks_exact_mut(k).zip(m.chunks_exact(k)) {
-        for (from, &by) in square.chunks_exact(k).zip(by) {
-            axpy(by, from, to);
+
+    /// M S M^T in the place of S, a packed triangle; `room` has two squares. With L what is below the diagonal of S and
+    /// half of the diagonal itself, it is X + X^T, X being M L M^T: no triangle is written out to a whole square, which
+    /// number by number takes longer than to multiply it.
+    #[inline(always)]
+    pub(super) fn of(&self, s: &mut [f32], room: &mut [f64]) {
+        let k = self.rows.len().isqrt();
+        let (product, wide) = room.split_at_mut(k * k);
+        product.fill(0.0);
+        for (i, to) in product.chunks_exact_mut(k).enumerate() {
+            let from = &mut wide[..=i];
+            from.iter_mut().zip(&s[start(i)..]).for_each(|(to, x)| *to = f64::from(*x));
+            from[i] *= 0.5;
+            add_rows(from, &self.columns[..(i + 1) * k], to);
         }
-    }
-    for (i, row) in product.chunks_exact(k).enumerate() {
-        for (to, by) in s[start(i)..][..=i].iter_mut().zip(m.chunks_exact(k)) {
-            *to = dot(row, by) as f32;
+        let x = wide;
+        x.fill(0.0);
+        for (row, to) in self.rows.chunks_exact(k).zip(x.chunks_exact_mut(k)) {
+            add_rows(row, product, to);
+        }
+        for i in 0..k {
+            for (j, to) in s[start(i)..][..=i].iter_mut().enumerate() {
+                *to = (x[i * k + j] + x[j * k + i]) as f32;
+            }
         }
     }
 }
@@ -145,7 +160,7 @@ mod tests {
             let at = |i: usize, j: usize| ((i.max(j) * 5 + i.min(j) * 3) % 7) as f64 + 0.5;
             let mut s: Vec<f32> = vec![0.0; triangle_len(k)];
             (0..k).for_each(|i| (0..=i).for_each(|j| s[start(i) + j] = at(i, j) as f32));
-            congruence(&m, &mut s, &mut vec![0.0; 2 * k * k]);
+            Turn::new(k, |i, j| m[i * k + j]).of(&mut s, &mut vec![0.0; 2 * k * k]);
             for i in 0..k {
                 for j in 0..=i {
                     let all = (0..k * k).map(|n| m[i * k + n / k] * at(n / k, n % k) * m[j * k + n % k]);

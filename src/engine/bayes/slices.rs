@@ -202,10 +202,11 @@ impl Slices {
         zeros
     }
 
-    /// Takes such numbers back, for the next lane or the next pass.
-    pub(super) fn give_back(&self, mut numbers: Vec<f64>) {
-        numbers.fill(0.0);
-        self.spare.lock().unwrap_or_else(PoisonError::into_inner).push(numbers);
+    /// Takes such numbers, all of them zero again, for the next lane or the next pass.
+    pub(super) fn give_back(&self, zeros: Vec<f64>) {
+        if !zeros.is_empty() {
+            self.spare.lock().unwrap_or_else(PoisonError::into_inner).push(zeros);
+        }
     }
 
     /// A batch that was given back, if there is one that does.

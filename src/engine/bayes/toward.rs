@@ -8,7 +8,7 @@ use super::row::{RowRoom, dot, start};
 use super::slices::Entries;
 use super::worker::{PANEL, Worker};
 use crate::MAX_ORDER;
-use crate::kernel::{Pick, Scales, vectorised};
+use crate::kernel::{Group, Pick, Picks, Scales, vectorised};
 use std::ops::Range;
 
 impl Worker<'_> {
@@ -112,6 +112,18 @@ impl Worker<'_> {
         let of = Of::target(self.pass, self.along, slice, entries, range.clone(), &self.room.mean);
         self.rests.fill(self.pass, self.along, &of);
         let at = &entries.at[*target][range.clone()];
+        if *same && !*beside && self.pass.ends.is_none() && wanted.len() == levels[*target].rows {
+            // All entries alike, as nearly always.
+            let (Pass { mean, scale, .. }, weights) = (self.pass, &entries.weights[range.clone()]);
+            batch.weigh(weights);
+            batch.rows.extend_from_slice(at);
+            let values = entries.values[range].iter().zip(&self.rests.means).zip(weights);
+            batch.picks.extend(values.map(|((value, rest), weight)| {
+                let value = weight * ((value - mean) * scale - rest);
+                Pick { from: number, by: 0, value }
+            }));
+            return;
+        }
         let mut indices = [0; MAX_ORDER];
         indices[0] = slice;
         for ((entry, &index), &rest) in range.zip(at).zip(&self.rests.means) {
@@ -140,7 +152,9 @@ impl Worker<'_> {
             });
             let (to, weight) = ((index - wanted.start) as u32, entries.weights[entry]);
             let by = if scaled.is_some() { by } else { batch.picks.len() as u32 };
-            batch.picks.push(Pick { to, from: number, by, weight, value: weight * t });
+            batch.weigh(&[weight]);
+            batch.rows.push(to);
+            batch.picks.push(Pick { from: number, by, value: weight * t });
             if !*same && scaled.is_none() {
                 batch.at.extend_from_slice(&indices[1..levels.len()]);
             }
@@ -165,15 +179,17 @@ impl Worker<'_> {
     pub(super) fn flush(&mut self, within: bool) {
         let Some(batch) = &mut self.batch else { return };
         batch.sort(self.pass.rows.len());
-        let Batch { layout, picks, at, panel, .. } = &mut *batch;
+        let Batch { layout, picks, weights, groups, at, panel, .. } = &mut *batch;
         let (panel, sums) = (panel.numbers(), &mut self.found.sums);
         if self.along.same {
-            layout.add(panel, picks, sums);
+            layout.add(panel, Picks { picks, weights, groups }, sums);
         } else if let Some(by) = &self.along.scaled {
             let scales = Scales { rows: by.rows.numbers(), ones: self.along.ones };
-            layout.add_scaled(panel, picks, scales, sums);
+            layout.add_scaled(panel, Picks { picks, weights, groups }, scales, sums);
         } else {
             let (levels, width) = (self.pass.levels, self.pass.levels.len() - 1);
+            let (mut weights, mut groups) = (&weights[..], groups.iter().copied());
+            let (mut some, mut begun) = (Vec::new(), None);
             for picks in picks.chunks_mut(SCALED) {
                 vectorised(
                     #[inline(always)]
@@ -190,7 +206,18 @@ impl Worker<'_> {
                     },
                 );
                 let scales = Scales { rows: &self.factors, ones: self.along.ones };
-                layout.add_scaled(panel, picks, scales, sums);
+                let own;
+                (own, weights) = weights.split_at(picks.len().min(weights.len()));
+                // Groups of these picks: the last one may go on with the next.
+                let mut left = picks.len() as u32;
+                some.clear();
+                while let Some(group) = (left > 0).then(|| begun.take().or_else(|| groups.next())).flatten() {
+                    let count = left.min(group.count);
+                    some.push(Group { count, ..group });
+                    left -= count;
+                    begun = Some(Group { count: group.count - count, ..group }).filter(|rest| rest.count > 0);
+                }
+                layout.add_scaled(panel, Picks { picks, weights: own, groups: &some }, scales, sums);
             }
         }
         batch.clear(within);

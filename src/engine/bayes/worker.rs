@@ -8,7 +8,7 @@ use super::pass::{Pass, sums_width};
 use super::rests::Rests;
 use super::row::RowRoom;
 use super::slices::Entries;
-use crate::kernel::{PANEL_TILE, Pick, Picked};
+use crate::kernel::{PANEL_TILE, Picked};
 
 /// Entries whose z are together in memory: what a processor's first cache holds.
 pub(super) const PANEL: usize = 128;
@@ -34,7 +34,6 @@ pub(super) struct Worker<'a> {
     /// z of some entries, padded.
     pub(super) panel: Aligned,
     pub(super) own: Own,
-    pub(super) picks: Vec<Pick>,
     /// Of some entries: what of their values comes from elsewhere, and targets times weights.
     pub(super) rests: Rests,
     pub(super) targets: Vec<f64>,
@@ -99,7 +98,6 @@ impl<'a> Worker<'a> {
             equations: Equations::new(k),
             panel: Aligned::new(PANEL * padded, 0.0),
             own: Own::new(padded, covariances),
-            picks: Vec::new(),
             rests: Rests::default(),
             targets: Vec::new(),
             zeros: vec![0; PANEL],
