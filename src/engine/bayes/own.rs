@@ -165,8 +165,13 @@ impl Worker<'_> {
         let Own { square, spread, right, covariances, .. } = &self.own;
         let Equations { known, expected, right: taken, .. } = &mut self.equations;
         let (k, padded) = (taken.len(), right.len());
-        for (i, to) in known.chunks_exact_mut(k).enumerate() {
-            to[..=i].copy_from_slice(&square[i * padded..][..=i]);
+        if k == padded {
+            // At once: short rows take a call of a function each.
+            known.copy_from_slice(square);
+        } else {
+            for (i, to) in known.chunks_exact_mut(k).enumerate() {
+                to[..=i].copy_from_slice(&square[i * padded..][..=i]);
+            }
         }
         mirror(known, k);
         taken.copy_from_slice(&right[..k]);
