@@ -156,3 +156,27 @@ impl Level {
         &self.variances[row * self.width..][..self.width]
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn features_pull_a_row_to_its_expected_mean() {
+        let (k, n) = (3, 4);
+        let covariance = vec![2.0, 0.5, 0.0, 0.5, 1.0, 0.25, 0.0, 0.25, 3.0];
+        let coefficients: Vec<f64> = (0..k * n).map(|n| n as f64 / 3.0 - 1.0).collect();
+        let prior = Prior::of(coefficients, covariance, 1.0).unwrap();
+        let f = [1.0, -0.5, 2.0, 0.25];
+        let mut expected = [0.0; 3];
+        prior.mean(&f, &mut expected);
+        let pull = prior.pull();
+        for i in 0..k {
+            let told: f64 = (0..n).map(|g| f[g] * pull[g * k + i]).sum();
+            assert!((told - dot(&prior.precision[i * k..][..k], &expected)).abs() < 1e-12);
+        }
+        let (mut to, a) = (vec![0.0; 9], vec![4.0; 9]);
+        prior.precision_with(0.5, &a, &mut to);
+        (0..9).for_each(|n| assert_eq!(to[n], prior.precision[n] + 8.0));
+    }
+}

@@ -5,6 +5,7 @@ use super::batch::batch_bytes;
 use super::cells::pairs_of;
 use super::course::{FEW_MODES, MOST_ROWS_TO_GROW, most_more};
 use super::level::covariance_bytes;
+use super::moments::products_bytes;
 use super::offsets::MOST_IN_TABLES;
 use super::pass::sums_width;
 use super::slices::window_bytes;
@@ -99,7 +100,8 @@ impl Sizes<'_> {
             dims.iter().skip(1).map(|&rows| 2 * covariance_bytes(rows, entries, rank + 1)).sum();
         let state =
             dims.iter().sum::<u64>() * row + covariances + tables + aside + copied_bytes(dims, rank + 1);
-        let waiting = batch_bytes(most, rank + 1) + window_bytes(dims.len(), entries);
+        let waiting =
+            batch_bytes(most, rank + 1) + window_bytes(dims.len(), entries) + products_bytes(rank + 1);
         let lanes = room.lanes as u64;
         [state, sums.max(cells) * (2 + lanes) + waiting * lanes, if sums < all { sums } else { 2 * sums }]
     }

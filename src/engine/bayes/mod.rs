@@ -31,6 +31,7 @@ mod calibrate;
 mod cells;
 mod course;
 mod design;
+mod entries;
 mod grow;
 mod inside;
 mod keep;

@@ -137,6 +137,12 @@ pub(super) enum Covariance<'a> {
 /// Rows that are multiplied with themselves together: enough that sums stay in registers meanwhile.
 const TOGETHER: usize = 64;
 
+/// The memory of these, of rows of k numbers with as many features as such rows may have.
+pub(super) fn products_bytes(k: usize) -> u64 {
+    let width = k.next_multiple_of(PANEL_TILE) + (2 + 2 * k).next_multiple_of(PANEL_TILE);
+    ((width * (width + TOGETHER) + k * k) * size_of::<f64>()) as u64
+}
+
 /// Rows on their way into moments. Their products with themselves and with their features are taken of some rows at a
 /// time, as those of entries are: row by row they would take as long as the row's inverse.
 pub(super) struct RowProducts {

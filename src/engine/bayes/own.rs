@@ -1,9 +1,9 @@
 //! What the entries of a slice add up to, and the row of level 0 that is fitted to it.
 
+use super::entries::Entries;
 use super::moments::Covariance;
 use super::rests::{Of, Rests, entry_rows};
 use super::row::{add_rows, axpy, dot, mirror, start};
-use super::slices::Entries;
 use super::worker::{PANEL, Worker};
 use crate::MAX_ORDER;
 use crate::kernel::{add_gram, add_picked, add_right, prefetch_all, vectorised};

@@ -3,11 +3,11 @@
 
 use super::along::Along;
 use super::design::Design;
+use super::entries::Entries;
 use super::level::Level;
 use super::offsets::offset;
 use super::pass::Pass;
 use super::shape::{EntryRows, EntryVariances};
-use super::slices::Entries;
 use crate::MAX_ORDER;
 use crate::kernel::add_products;
 use std::ops::Range;

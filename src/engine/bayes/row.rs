@@ -154,6 +154,23 @@ mod tests {
     use super::*;
 
     #[test]
+    fn rows_are_added_and_mirrored_as_plain_loops_say() {
+        for (n, k) in [(1, 1), (4, 3), (7, 8), (34, 16), (5, 17)] {
+            let m: Vec<f64> = (0..n * k).map(|n| ((n * 7 + 3) % 11) as f64 - 5.0).collect();
+            let x: Vec<f64> = (0..n).map(|n| n as f64 - 2.5).collect();
+            let mut to = vec![0.5; k];
+            add_rows(&x, &m, &mut to);
+            for (j, to) in to.iter().enumerate() {
+                assert_eq!(*to, 0.5 + (0..n).map(|i| x[i] * m[i * k + j]).sum::<f64>());
+            }
+            let mut square: Vec<f64> = (0..k * k).map(|n| n as f64).collect();
+            mirror(&mut square, k);
+            let at = |i: usize, j: usize| (i.max(j) * k + i.min(j)) as f64;
+            (0..k * k).for_each(|n| assert_eq!(square[n], at(n / k, n % k)));
+        }
+    }
+
+    #[test]
     fn a_triangle_is_turned_as_plain_loops_say() {
         for k in [1usize, 3, 8, 17] {
             let m: Vec<f64> = (0..k * k).map(|n| ((n * 7 + 3) % 11) as f64 - 5.0).collect();

@@ -11,8 +11,8 @@
 //! earlier one has begun it reads again, so that a part can be the first that a process sees.
 
 use super::batch::Batch;
+use super::entries::Entries;
 use super::memory::{Room, SUMS};
-use crate::MAX_ORDER;
 use crate::error::Result;
 use crate::kernel::BlockView;
 use crate::reduce::{own_lanes, share_words, sum_in_order};
@@ -31,86 +31,6 @@ const WINDOW: usize = 1 << 17;
 /// The memory of a window.
 pub(super) fn window_bytes(order: usize, entries: u64) -> u64 {
     entries.min(WINDOW as u64) * (2 * size_of::<f64>() + (order - 1) * size_of::<u32>()) as u64
-}
-
-/// The entries of a slice, or of a part of one.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Entries {
-    /// The indices of every level from 1 on, a column each.
-    pub(super) at: [Vec<u32>; MAX_ORDER],
-    /// Values, and weights of 1 on average.
-    pub(super) values: Vec<f64>,
-    pub(super) weights: Vec<f64>,
-}
-
-impl Entries {
-    /// Takes some entries of a block, but for those of no weight.
-    fn take(&mut self, block: &BlockView<'_>, entries: Range<usize>, per_weight: f64) {
-        let before = self.len();
-        for (level, at) in self.at.iter_mut().enumerate().take(block.order()).skip(1) {
-            block.append_indices(level, entries.clone(), at);
-        }
-        block.values().append(entries.clone(), &mut self.values);
-        let Some(weights) = block.weights() else {
-            return self.weights.resize(before + entries.len(), per_weight);
-        };
-        weights.append(entries, &mut self.weights);
-        let new = &mut self.weights[before..];
-        if new.contains(&0.0) {
-            let kept: Vec<usize> = (before..before + new.len()).filter(|n| new[n - before] > 0.0).collect();
-            self.at.iter_mut().filter(|at| !at.is_empty()).for_each(|at| keep(at, before, &kept));
-            keep(&mut self.values, before, &kept);
-            keep(&mut self.weights, before, &kept);
-        }
-        self.weights[before..].iter_mut().for_each(|weight| *weight *= per_weight);
-    }
-
-    fn clear(&mut self) {
-        self.at.iter_mut().for_each(Vec::clear);
-        self.values.clear();
-        self.weights.clear();
-    }
-
-    fn add(&mut self, other: &Entries) {
-        self.at.iter_mut().zip(&other.at).for_each(|(to, at)| to.extend_from_slice(at));
-        self.values.extend_from_slice(&other.values);
-        self.weights.extend_from_slice(&other.weights);
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.values.len()
-    }
-
-    /// Indices, value and weight of every entry; those of level 0 are `slice`.
-    #[inline(always)]
-    pub(super) fn for_each(&self, slice: u32, order: usize, each: impl FnMut(&[u32; MAX_ORDER], f64, f64)) {
-        self.for_each_of(0..self.len(), slice, order, each);
-    }
-
-    /// The same of some entries.
-    #[inline(always)]
-    pub(super) fn for_each_of(
-        &self,
-        range: Range<usize>,
-        slice: u32,
-        order: usize,
-        mut each: impl FnMut(&[u32; MAX_ORDER], f64, f64),
-    ) {
-        let mut indices = [0; MAX_ORDER];
-        indices[0] = slice;
-        for entry in range {
-            for (to, at) in indices[..order].iter_mut().zip(&self.at).skip(1) {
-                *to = at[entry];
-            }
-            each(&indices, self.values[entry], self.weights[entry]);
-        }
-    }
-}
-
-/// Keeps some of the numbers from one on.
-fn keep<T: Copy>(numbers: &mut Vec<T>, from: usize, kept: &[usize]) {
-    kept.iter().enumerate().for_each(|(to, &n)| numbers[from + to] = numbers[n]);
-    numbers.truncate(from + kept.len());
 }
 
 /// What it takes to go through the train entries slice by slice.

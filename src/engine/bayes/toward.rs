@@ -2,10 +2,10 @@
 
 use super::along::Along;
 use super::batch::{Batch, SCALED};
+use super::entries::Entries;
 use super::pass::Pass;
 use super::rests::{Of, entry_rows};
 use super::row::{RowRoom, dot, start};
-use super::slices::Entries;
 use super::worker::{PANEL, Worker};
 use crate::MAX_ORDER;
 use crate::kernel::{Group, Pick, Picks, Scales, vectorised};

@@ -2,12 +2,12 @@
 
 use super::along::Along;
 use super::batch::{Aligned, Batch, SCALED, layout};
+use super::entries::Entries;
 use super::moments::{Moments, RowProducts};
 use super::own::{Equations, Own};
 use super::pass::{Pass, sums_width};
 use super::rests::Rests;
 use super::row::RowRoom;
-use super::slices::Entries;
 use crate::kernel::{PANEL_TILE, Picked};
 
 /// Entries whose z are together in memory: what a processor's first cache holds.
