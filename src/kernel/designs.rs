@@ -5,7 +5,7 @@
 use super::arithmetic::Arithmetic;
 use super::dispatch::{Kernel, run};
 use super::gram::PANEL_TILE;
-use super::rows::prefetch_all;
+use super::rows::prefetch_from;
 use super::vector::Vector;
 
 /// z = m g + e, number by number, with the variance v q + m^2 s: m and v are a row of a mode and its variances,
@@ -38,8 +38,8 @@ impl Designs<'_> {
     /// Asks for a row.
     #[inline(always)]
     fn ask(&self, row: u32) {
-        prefetch_all(&self.means[row as usize * self.stride..][..self.stride]);
-        prefetch_all(&self.variances[row as usize * self.stride..][..self.stride]);
+        prefetch_from(self.means, row as usize * self.stride, self.stride);
+        prefetch_from(self.variances, row as usize * self.stride, self.stride);
     }
 
     /// Writes z of entries, their rows being `at` and those that change them `by`, row after row to `panel`, and adds
@@ -71,22 +71,33 @@ struct Work<'a> {
 impl Kernel for Work<'_> {
     #[inline(always)]
     fn run<M: Arithmetic>(mut self) {
-        let tiles = self.designs.width() / PANEL_TILE;
-        for tile in (0..tiles).step_by(4) {
-            match tiles - tile {
-                1 => self.lay::<M::Eight, 1>(tile),
-                2 => self.lay::<M::Eight, 2>(tile),
-                3 => self.lay::<M::Eight, 3>(tile),
-                _ => self.lay::<M::Eight, 4>(tile),
-            }
+        // Where nothing but the one mode has a part in z, one row of changes is read once for all entries.
+        if self.designs.changes.len() == 3 * self.designs.width() {
+            self.lay_all::<M::Eight, true>();
+        } else {
+            self.lay_all::<M::Eight, false>();
         }
     }
 }
 
 impl Work<'_> {
+    /// All tiles; `ONE` where there is one row of changes.
+    #[inline(always)]
+    fn lay_all<V: Vector, const ONE: bool>(&mut self) {
+        let tiles = self.designs.width() / PANEL_TILE;
+        for tile in (0..tiles).step_by(4) {
+            match tiles - tile {
+                1 => self.lay::<V, 1, ONE>(tile),
+                2 => self.lay::<V, 2, ONE>(tile),
+                3 => self.lay::<V, 3, ONE>(tile),
+                _ => self.lay::<V, 4, ONE>(tile),
+            }
+        }
+    }
+
     /// So many tiles of all entries, from one on.
     #[inline(always)]
-    fn lay<V: Vector, const N: usize>(&mut self, tile: usize) {
+    fn lay<V: Vector, const N: usize, const ONE: bool>(&mut self, tile: usize) {
         let Work { designs, at, by, weights, panel, spread } = self;
         let Designs { means, variances, stride, changes, bias } = *designs;
         let (width, first) = (designs.width(), tile * PANEL_TILE);
@@ -102,6 +113,14 @@ impl Work<'_> {
                 let n = n * PANEL_TILE;
                 (V::load(units.as_ptr().add(n)), V::load(spread.as_ptr().add(n)))
             };
+        }
+        let mut change = [[V::splat(0.0); 3]; N];
+        if ONE {
+            let changes = &changes[first..][..2 * width + size];
+            for n in 0..N {
+                // SAFETY: N tiles of all three are there.
+                change[n] = unsafe { load_change(changes.as_ptr().add(n * PANEL_TILE), width) };
+            }
         }
         // Tiles may reach into the next row; behind the last one there is nothing.
         let (mut last, mut last_variances) = ([0.0; 4 * PANEL_TILE], [0.0; 4 * PANEL_TILE]);
@@ -126,7 +145,10 @@ impl Work<'_> {
                 last_variances[..there].copy_from_slice(&variances[means.len() - there..]);
                 (&last[..size], &last_variances[..size])
             };
-            let changes = &changes[by as usize * 3 * width + first..][..2 * width + size];
+            let changes = match ONE {
+                true => changes,
+                false => &changes[by as usize * 3 * width + first..][..2 * width + size],
+            };
             let z = &mut z[first..][..size];
             let weight = V::splat(weight);
             for n in 0..N {
@@ -134,9 +156,10 @@ impl Work<'_> {
                 // SAFETY: of all of them, N tiles follow what is pointed to.
                 unsafe {
                     let (m, v) = (V::load(m.as_ptr().add(at)), V::widen(v.as_ptr().add(at)));
-                    let changes = changes.as_ptr().add(at);
-                    let (g, q) = (V::load(changes), V::load(changes.add(width)));
-                    let s = V::load(changes.add(2 * width));
+                    let [g, q, s] = match ONE {
+                        true => change[n],
+                        false => load_change(changes.as_ptr().add(at), width),
+                    };
                     m.fma(g, unit[n]).store(z.as_mut_ptr().add(at));
                     sums[n] = weight.fma(m.mul(m).fma(s, v.mul(q)), sums[n]);
                 }
@@ -149,6 +172,17 @@ impl Work<'_> {
     }
 }
 
+/// A tile of g, q and s.
+///
+/// # Safety
+///
+/// A tile can be read at `from`, and `width` and twice `width` numbers behind it.
+#[inline(always)]
+unsafe fn load_change<V: Vector>(from: *const f64, width: usize) -> [V; 3] {
+    // SAFETY: as the caller promises.
+    unsafe { [V::load(from), V::load(from.add(width)), V::load(from.add(2 * width))] }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -158,7 +192,7 @@ mod tests {
     #[test]
     fn panels_and_their_sums_are_what_plain_loops_say() {
         for (k, stride, rows) in
-            [(1, 1, 3), (3, 3, 5), (8, 8, 4), (9, 11, 6), (16, 16, 9), (21, 21, 7), (32, 33, 5)]
+            [(1, 1, 3), (3, 3, 5), (8, 8, 4), (9, 11, 6), (16, 16, 9), (21, 21, 7), (32, 33, 5), (33, 33, 6)]
         {
             let width = usize::next_multiple_of(k, PANEL_TILE);
             let mut state = k as u64;
@@ -168,17 +202,19 @@ mod tests {
             };
             let means: Vec<f64> = (0..rows * stride).map(|_| next()).collect();
             let variances: Vec<f32> = (0..rows * stride).map(|_| next().abs() as f32).collect();
-            let mut changes = vec![0.0; 2 * 3 * width];
-            for by in 0..2 {
+            // One row of changes, or two.
+            let kinds = 1 + k % 2;
+            let mut changes = vec![0.0; kinds * 3 * width];
+            for by in 0..kinds {
                 for n in 0..k - 1 {
-                    let (g, s) = if by == 0 { (1.0, 0.0) } else { (next(), next().abs()) };
+                    let (g, s) = if by + 1 < kinds { (1.0, 0.0) } else { (next(), next().abs()) };
                     let to = &mut changes[by * 3 * width..];
                     (to[n], to[width + n], to[2 * width + n]) = (g, g * g + s, s);
                 }
             }
             let count = 23;
             let at: Vec<u32> = (0..count).map(|n| (n * 7 % rows) as u32).collect();
-            let by: Vec<u32> = (0..count).map(|n| (n % 3 / 2) as u32).collect();
+            let by: Vec<u32> = (0..count).map(|n| (n % 3 / 2 % kinds) as u32).collect();
             let weights: Vec<f64> = (0..count).map(|_| next().abs()).collect();
             let right: Vec<f64> = (0..count).map(|_| next()).collect();
             let designs =

@@ -1,7 +1,7 @@
 //! Sums of rows that are picked from a panel: what the entries of many slices add to the rows of another mode.
 //!
 //! Entry by entry such a sum is a stream: k^2 / 2 numbers are read and written again for each. So entries come
-//! ordered by the row that they are added to, 64 numbers of which stay in registers while all that is added to them
+//! ordered by the row that they are added to, 128 numbers of which stay in registers while all that is added to them
 //! goes by. Those columns of the panel are small enough for a processor's own cache where they lie together; so the
 //! panel may have the rows of a thousand slices, and a row of the sums is read and written once for many entries.
 //!
@@ -12,23 +12,39 @@
 
 use super::arithmetic::Arithmetic;
 use super::dispatch::{Kernel, run};
-use super::rows::prefetch_all;
+use super::rows::prefetch_from;
 use super::vector::Vector;
 
-/// One row to be added to another. In no more than one line of the cache.
+/// One row to be added to another. Four of them in a line of the cache.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-#[repr(align(32))]
+#[repr(align(16))]
 pub struct Pick {
-    /// The row of the sums.
-    pub to: u32,
     /// The row of the panel.
     pub from: u32,
     /// The row of the scales, where there are any.
     pub by: u32,
-    /// What its first part is multiplied by.
-    pub weight: f64,
     /// What its second part is multiplied by.
     pub value: f64,
+}
+
+/// Picks that are added to the same row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Group {
+    /// The row of the sums.
+    pub to: u32,
+    /// How many they are.
+    pub count: u32,
+}
+
+/// Picks, group after group.
+#[derive(Debug, Clone, Copy)]
+pub struct Picks<'a> {
+    /// All of them.
+    pub picks: &'a [Pick],
+    /// What the first part of every row is multiplied by; empty where that is 1.
+    pub weights: &'a [f64],
+    /// As many picks as there are.
+    pub groups: &'a [Group],
 }
 
 /// Rows of a panel and of sums. All numbers are multiples of [`Picked::TILE`], but for `at`.
@@ -59,7 +75,7 @@ impl Picked {
     /// Numbers that are added together.
     pub const TILE: usize = 8;
     /// Columns that go by at a time.
-    const CHUNK: usize = 8 * Self::TILE;
+    const CHUNK: usize = MOST_TILES * Self::TILE;
 
     /// Numbers of a row of the panel.
     pub fn width(&self) -> usize {
@@ -86,7 +102,7 @@ impl Picked {
         }
     }
 
-    fn check(&self, picks: &[Pick], panel: &[f32], to: &[f64]) {
+    fn check(&self, Picks { picks, weights, groups }: &Picks<'_>, panel: &[f32], to: &[f64]) {
         let whole = |n: usize| n.is_multiple_of(Self::TILE);
         assert!(
             whole(self.sums) && whole(self.second) && self.at + self.second <= self.sums,
@@ -95,32 +111,36 @@ impl Picked {
         let (rows, sums) = (panel.len() / self.width(), to.len() / self.sums);
         assert!(self.rows == 0 || self.rows <= rows, "a panel of all rows");
         let rows = if self.rows == 0 { rows } else { self.rows };
+        let most = picks.iter().map(|pick| pick.from as usize + 1).max().unwrap_or(0);
+        assert!(most <= rows && groups.iter().all(|group| (group.to as usize) < sums), "rows that are there");
+        let count: usize = groups.iter().map(|group| group.count as usize).sum();
         assert!(
-            picks.iter().all(|pick| (pick.from as usize) < rows && (pick.to as usize) < sums),
-            "rows that are there"
+            count == picks.len() && (weights.is_empty() || weights.len() == count),
+            "groups of all picks"
         );
     }
 
-    /// to\[n\] += weight p\[n\], and to\[at + n\] += value q\[n\], for every pick with the panel's row (p | q).
-    /// Picks of the same row of the sums must be neighbours to be fast.
+    /// to\[n\] += weight p\[n\], and to\[at + n\] += value q\[n\], for every pick with the panel's row (p | q) and the
+    /// row of the sums that its group names. Picks of one row must be one group to be fast.
     ///
     /// ```
-    /// use tenfill_kernel::{Pick, Picked};
+    /// use tenfill_kernel::{Group, Pick, Picked, Picks};
     ///
     /// let layout = Picked { sums: 8, second: 0, at: 0, rows: 0 };
     /// let panel: Vec<f32> = (0..16u8).map(f32::from).collect();
-    /// let picks = [0, 1].map(|from| Pick { to: 0, from, weight: 2.0, ..Pick::default() });
+    /// let picks = [0, 1].map(|from| Pick { from, ..Pick::default() });
+    /// let groups = [Group { to: 0, count: 2 }];
     /// let mut sums = [1.0; 8];
-    /// layout.add(&panel, &picks, &mut sums);
+    /// layout.add(&panel, Picks { picks: &picks, weights: &[2.0, 2.0], groups: &groups }, &mut sums);
     /// assert_eq!(sums[3], 1.0 + 2.0 * (3.0 + 11.0));
     /// ```
     ///
     /// # Panics
     ///
-    /// If parts are no whole tiles, or a row is not there.
-    pub fn add(&self, panel: &[f32], picks: &[Pick], to: &mut [f64]) {
-        self.check(picks, panel, to);
-        run(Work { layout: *self, panel, picks, groups: &groups(picks), scales: None, to });
+    /// If parts are no whole tiles, a row is not there, or groups are not all picks.
+    pub fn add(&self, panel: &[f32], picks: Picks<'_>, to: &mut [f64]) {
+        self.check(&picks, panel, to);
+        run(Work { layout: *self, panel, picks, scales: None, to });
     }
 
     /// The same with p\[n\] f\[n\] for p\[n\] and q\[n\] f\[at + n\] for q\[n\], f being the row of `scales` that the pick
@@ -129,37 +149,28 @@ impl Picked {
     /// # Panics
     ///
     /// As [`Picked::add`], and if a row of `scales` is not there.
-    pub fn add_scaled(&self, panel: &[f32], picks: &[Pick], scales: Scales<'_>, to: &mut [f64]) {
-        self.check(picks, panel, to);
+    pub fn add_scaled(&self, panel: &[f32], picks: Picks<'_>, scales: Scales<'_>, to: &mut [f64]) {
+        self.check(&picks, panel, to);
         let rows = scales.rows.len() / self.sums;
-        assert!(picks.iter().all(|pick| (pick.by as usize) < rows), "scales of every pick");
-        run(Work { layout: *self, panel, picks, groups: &groups(picks), scales: Some(scales), to });
+        assert!(picks.picks.iter().all(|pick| (pick.by as usize) < rows), "scales of every pick");
+        run(Work { layout: *self, panel, picks, scales: Some(scales), to });
     }
-}
-
-/// Neighbours that are added to the same row: the row, and where the next ones begin. Found once for all columns.
-fn groups(picks: &[Pick]) -> Vec<(usize, usize)> {
-    let mut end = 0;
-    let of = |group: &[Pick]| {
-        end += group.len();
-        (group[0].to as usize, end)
-    };
-    picks.chunk_by(|a, b| a.to == b.to).map(of).collect()
 }
 
 /// Rows that were checked: every pick's are there, and all of their tiles.
 struct Work<'a> {
     layout: Picked,
     panel: &'a [f32],
-    picks: &'a [Pick],
-    groups: &'a [(usize, usize)],
+    picks: Picks<'a>,
     scales: Option<Scales<'a>>,
     to: &'a mut [f64],
 }
 
-/// How many groups ahead a row of the sums is asked for, and how many picks ahead one of the panel.
+/// The most tiles of a row that are added together: half of the registers of AVX-512.
+pub(super) const MOST_TILES: usize = 16;
+
+/// How many groups ahead a row of the sums is asked for.
 const GROUPS_AHEAD: usize = 4;
-const AHEAD: usize = 8;
 
 /// Columns of a panel, and where they go.
 #[derive(Clone, Copy)]
@@ -176,20 +187,29 @@ impl Kernel for Work<'_> {
     fn run<M: Arithmetic>(mut self) {
         let Picked { sums, second, at, .. } = self.layout;
         let scales = self.scales;
+        let weights = self.picks.weights;
         for (n, wide) in Picked::chunks(sums) {
             self.scales = scales.filter(|scales| n + wide > scales.ones);
-            self.add_chunk::<M>(
-                (n, wide, n),
-                #[inline(always)]
-                |pick| pick.weight,
-            );
+            if weights.is_empty() {
+                self.add_chunk::<M>(
+                    (n, wide, n),
+                    #[inline(always)]
+                    |_, _| 1.0,
+                );
+            } else {
+                self.add_chunk::<M>(
+                    (n, wide, n),
+                    #[inline(always)]
+                    |number, _| weights[number],
+                );
+            }
         }
         self.scales = scales;
         for (n, wide) in Picked::chunks(second) {
             self.add_chunk::<M>(
                 (sums + n, wide, at + n),
                 #[inline(always)]
-                |pick| pick.value,
+                |_, pick| pick.value,
             );
         }
     }
@@ -201,18 +221,20 @@ impl Work<'_> {
     fn add_chunk<M: Arithmetic>(
         &mut self,
         (n, wide, at): (usize, usize, usize),
-        by: impl Fn(&Pick) -> f64 + Copy,
+        by: impl Fn(usize, &Pick) -> f64 + Copy,
     ) {
-        let together = if M::Eight::REGISTERS == 1 { 8 } else { 4 };
+        let most = if M::Eight::REGISTERS == 1 { MOST_TILES } else { 4 };
         let (first, stride) = match self.layout.rows {
             0 => (n, self.layout.width()),
             rows => (n * rows, wide),
         };
         let tiles = wide / Picked::TILE;
-        for tile in (0..tiles).step_by(together) {
+        let mut tile = 0;
+        while tile < tiles {
             let skipped = tile * Picked::TILE;
             let columns = Columns { first: first + skipped, stride, at: at + skipped };
-            match together.min(tiles - tile) {
+            let together = together(most.min(tiles - tile));
+            match together {
                 1 => self.add::<M::Eight, 1>(columns, by),
                 2 => self.add::<M::Eight, 2>(columns, by),
                 3 => self.add::<M::Eight, 3>(columns, by),
@@ -220,8 +242,10 @@ impl Work<'_> {
                 5 => self.add::<M::Eight, 5>(columns, by),
                 6 => self.add::<M::Eight, 6>(columns, by),
                 7 => self.add::<M::Eight, 7>(columns, by),
-                _ => self.add::<M::Eight, 8>(columns, by),
+                8 => self.add::<M::Eight, 8>(columns, by),
+                _ => self.add::<M::Eight, MOST_TILES>(columns, by),
             }
+            tile += together;
         }
     }
 
@@ -229,33 +253,28 @@ impl Work<'_> {
     fn add<V: Vector, const N: usize>(
         &mut self,
         Columns { first, stride, at }: Columns,
-        by: impl Fn(&Pick) -> f64,
+        by: impl Fn(usize, &Pick) -> f64,
     ) {
         const TILE: usize = Picked::TILE;
-        let Work { layout, panel, picks, groups, scales, to } = self;
+        let Work { layout, panel, picks: Picks { picks, groups, .. }, scales, to } = self;
         let mut next = 0;
-        for (number, &(row, end)) in groups.iter().enumerate() {
-            if let Some(&(ahead, _)) = groups.get(number + GROUPS_AHEAD) {
-                prefetch_all(&to[ahead * layout.sums + at..][..N * TILE]);
+        for (number, group) in groups.iter().enumerate() {
+            if let Some(ahead) = groups.get(number + GROUPS_AHEAD) {
+                prefetch_from(to, ahead.to as usize * layout.sums + at, N * TILE);
             }
-            let to = &mut to[row * layout.sums + at..][..N * TILE];
+            let to = &mut to[group.to as usize * layout.sums + at..][..N * TILE];
             let mut sums = [V::splat(0.0); N];
             for n in 0..N {
                 // SAFETY: `to` has N tiles.
                 sums[n] = unsafe { V::load(to.as_ptr().add(n * TILE)) };
             }
-            for (number, pick) in picks[next..end].iter().enumerate() {
-                // Rows that lie one after the other are too many for the cache.
-                if layout.rows == 0
-                    && let Some(ahead) = picks.get(next + number + AHEAD)
-                {
-                    prefetch_all(&panel[first + ahead.from as usize * stride..][..N * TILE]);
-                }
+            let end = next + group.count as usize;
+            for (number, pick) in (next..end).zip(&picks[next..end]) {
                 let from = first + pick.from as usize * stride;
                 debug_assert!(from + N * TILE <= panel.len());
                 // SAFETY: `check` has found that the panel has this row, and so N tiles of its columns.
                 let row = unsafe { panel.as_ptr().add(from) };
-                let by = V::splat(by(pick));
+                let by = V::splat(by(number, pick));
                 if let Some(scales) = scales {
                     let scales = &scales.rows[pick.by as usize * layout.sums + at..][..N * TILE];
                     for n in 0..N {
@@ -278,6 +297,12 @@ impl Work<'_> {
             next = end;
         }
     }
+}
+
+/// As many tiles as there are, or as there is code for.
+#[inline(always)]
+pub(super) fn together(tiles: usize) -> usize {
+    if tiles < MOST_TILES { tiles.min(8) } else { MOST_TILES }
 }
 
 #[cfg(test)]
@@ -318,59 +343,54 @@ mod tests {
             let drawn = numbers(2 * count, 3);
             let picks: Vec<Pick> = (0..count)
                 .map(|n| Pick {
-                    to: (n * places / count) as u32,
                     from: (n * 5 % rows) as u32,
                     by: (n * 3 % scaled_by) as u32,
-                    weight: drawn[2 * n],
                     value: drawn[2 * n + 1],
                 })
                 .collect();
-            for scaled in [false, true] {
-                let begin = numbers(places * sums, 4);
-                let mut plain = begin.clone();
-                for pick in &picks {
-                    let row = &panel[pick.from as usize * width..][..width];
-                    let factor = |n: usize| if scaled { factors[pick.by as usize * sums + n] } else { 1.0 };
-                    let to = &mut plain[pick.to as usize * sums..][..sums];
-                    (0..sums).for_each(|n| to[n] += pick.weight * factor(n) * f64::from(row[n]));
-                    for n in 0..second {
-                        to[at + n] += pick.value * factor(at + n) * f64::from(row[sums + n]);
-                    }
+            // Rows of the sums that have many picks, one or two.
+            let places_of: Vec<u32> =
+                (0..count).map(|n| [0, 0, 1, 2, 2, 3][n * 6 / count] + (n / 58) as u32).collect();
+            let mut groups: Vec<Group> = Vec::new();
+            for &to in &places_of {
+                match groups.last_mut() {
+                    Some(group) if group.to == to => group.count += 1,
+                    _ => groups.push(Group { to, count: 1 }),
                 }
-                limit::with_each(|instructions| {
-                    for (layout, panel) in [(plain_layout, &panel), (layout, &apart)] {
-                        let mut to = begin.clone();
-                        match scaled {
-                            true => layout.add_scaled(panel, &picks, scales, &mut to),
-                            false => layout.add(panel, &picks, &mut to),
-                        }
-                        for (ours, plain) in to.iter().zip(&plain) {
-                            assert!((ours - plain).abs() < 1e-12, "{layout:?} {scaled} {instructions:?}");
+            }
+            for weighted in [false, true] {
+                let weights: Vec<f64> =
+                    (0..count).map(|n| if weighted { drawn[2 * n] } else { 1.0 }).collect();
+                let of =
+                    Picks { picks: &picks, weights: if weighted { &weights } else { &[] }, groups: &groups };
+                for scaled in [false, true] {
+                    let begin = numbers(places * sums, 4);
+                    let mut plain = begin.clone();
+                    for ((pick, &to), &weight) in picks.iter().zip(&places_of).zip(&weights) {
+                        let row = &panel[pick.from as usize * width..][..width];
+                        let factor =
+                            |n: usize| if scaled { factors[pick.by as usize * sums + n] } else { 1.0 };
+                        let to = &mut plain[to as usize * sums..][..sums];
+                        (0..sums).for_each(|n| to[n] += weight * factor(n) * f64::from(row[n]));
+                        for n in 0..second {
+                            to[at + n] += pick.value * factor(at + n) * f64::from(row[sums + n]);
                         }
                     }
-                });
+                    limit::with_each(|instructions| {
+                        for (layout, panel) in [(plain_layout, &panel), (layout, &apart)] {
+                            let mut to = begin.clone();
+                            match scaled {
+                                true => layout.add_scaled(panel, of, scales, &mut to),
+                                false => layout.add(panel, of, &mut to),
+                            }
+                            for (ours, plain) in to.iter().zip(&plain) {
+                                assert!((ours - plain).abs() < 1e-12, "{layout:?} {scaled} {instructions:?}");
+                            }
+                        }
+                    });
+                }
             }
         }
-    }
-
-    #[test]
-    fn a_panel_in_single_precision_adds_up_in_double() {
-        let layout = Picked { sums: 40, second: 0, at: 0, rows: 0 };
-        let panel: Vec<f32> = numbers(5 * 40, 1).into_iter().map(|x| x as f32).collect();
-        let picks: Vec<Pick> = (0..1000)
-            .map(|n| Pick { to: 0, from: n * 7 % 5, weight: 0.1 + f64::from(n), ..Pick::default() })
-            .collect();
-        limit::with_each(|instructions| {
-            let mut sums = [0.0; 40];
-            layout.add(&panel, &picks, &mut sums);
-            for (n, sum) in sums.iter().enumerate() {
-                let plain: f64 = picks
-                    .iter()
-                    .map(|pick| pick.weight * f64::from(panel[pick.from as usize * 40 + n]))
-                    .sum();
-                assert!((sum / plain - 1.0).abs() < 1e-11, "{sum} {plain} {instructions:?}");
-            }
-        });
     }
 
     /// A row that nearly every entry is added to has as many right digits as any other.
@@ -379,14 +399,23 @@ mod tests {
         let layout = Picked { sums: 8, second: 0, at: 0, rows: 0 };
         let panel: Vec<f32> = (0..8u8).map(|n| 0.1 + f32::from(n)).collect();
         let count = 3_000_000;
-        let picks = vec![Pick { weight: 1.0, ..Pick::default() }; count];
+        let picks = vec![Pick::default(); count];
+        let groups = [Group { to: 0, count: count as u32 }];
+        let picks = Picks { picks: &picks, weights: &[], groups: &groups };
         limit::with_each(|instructions| {
             let mut sums = [0.0; 8];
-            layout.add(&panel, &picks, &mut sums);
+            layout.add(&panel, picks, &mut sums);
             for (sum, &x) in sums.iter().zip(&panel) {
                 let exact = count as f64 * f64::from(x);
                 assert!((sum / exact - 1.0).abs() < 1e-9, "{sum} of {exact} with {instructions:?}");
             }
         });
+    }
+
+    #[test]
+    #[should_panic(expected = "groups of all picks")]
+    fn groups_are_all_picks() {
+        let picks = Picks { picks: &[Pick::default()], weights: &[], groups: &[Group { to: 0, count: 2 }] };
+        Picked { sums: 8, second: 0, at: 0, rows: 0 }.add(&[0.0; 8], picks, &mut [0.0; 8]);
     }
 }

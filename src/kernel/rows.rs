@@ -145,6 +145,15 @@ pub fn prefetch_all<T>(numbers: &[T]) {
     }
 }
 
+/// The same for so many of the numbers, from one on. Nothing is read, so that they need not be there.
+#[inline(always)]
+pub(super) fn prefetch_from<T>(numbers: &[T], first: usize, count: usize) {
+    let first = numbers.as_ptr().wrapping_add(first).cast::<i8>();
+    for line in (0..count * size_of::<T>()).step_by(LINE) {
+        prefetch_line(first.wrapping_add(line));
+    }
+}
+
 /// Asks for the line of the cache that an address is in. The instruction reads nothing and ignores
 /// addresses that are not mapped, so any will do.
 #[inline(always)]

@@ -50,6 +50,8 @@ pub(super) struct Along {
     pub(super) lead: Option<Lead>,
     /// What the target's columns are multiplied by, where that is a matter of one level.
     pub(super) scaled: Option<ScaledBy>,
+    /// What features of a row of level 0 add to the right side of its equations.
+    pub(super) pull: Vec<f64>,
     /// The biases of every level but the first, and their variances: one after the other, because rows are further apart
     /// than lines of the cache.
     pub(super) biases: Vec<Vec<[f64; 2]>>,
@@ -107,6 +109,7 @@ impl Along {
             whole,
             lead: Lead::new(shape, levels, &is_whole),
             scaled: None,
+            pull: levels[0].prior.pull(),
             biases: levels
                 .iter()
                 .enumerate()

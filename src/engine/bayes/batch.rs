@@ -2,7 +2,7 @@
 //! read and written once for all of them.
 
 use super::pass::sums_width;
-use crate::kernel::{Pick, Picked};
+use crate::kernel::{Group, Pick, Picked};
 use crate::rows::triangle_len;
 
 /// The most slices, and the most memory of what they give to their entries: 64 columns of so many slices are in a
@@ -14,8 +14,11 @@ const PANEL_BYTES: usize = 2 << 20;
 const MOST: usize = 1 << 17;
 const PER_ROW: usize = 16;
 const FEWEST: usize = 1 << 13;
-/// What an entry takes.
-const ENTRY_BYTES: usize = 2 * size_of::<Pick>() + crate::MAX_ORDER * size_of::<u32>();
+/// What an entry takes: itself, its row and its weight, and room to sort them; a group, where it is one by itself; its
+/// indices.
+const ENTRY_BYTES: usize = 2 * (size_of::<Pick>() + size_of::<u32>() + size_of::<f64>())
+    + size_of::<Group>()
+    + crate::MAX_ORDER * size_of::<u32>();
 /// Bits of a row that entries are put in order by at a time: where there are no more, that is once, and more counts than
 /// these would be too many for a processor's own cache.
 const DIGIT: u32 = 14;
@@ -50,9 +53,14 @@ pub(super) struct Batch {
     pub(super) panel: Aligned<f32>,
     slices: usize,
     most: usize,
-    /// The entries, and room to sort them.
+    /// The entries, the rows that they are added to, and their weights; none where all are 1.
     pub(super) picks: Vec<Pick>,
-    room: Vec<Pick>,
+    pub(super) rows: Vec<u32>,
+    pub(super) weights: Vec<f64>,
+    /// Those of one row, when they are in order.
+    pub(super) groups: Vec<Group>,
+    /// Room to sort them.
+    room: (Vec<Pick>, Vec<u32>, Vec<f64>),
     /// The indices of all other levels, where they matter.
     pub(super) at: Vec<u32>,
 }
@@ -101,7 +109,10 @@ impl Batch {
             slices: 0,
             most: most_entries(rows.min(MOST)),
             picks: Vec::new(),
-            room: Vec::new(),
+            rows: Vec::new(),
+            weights: Vec::new(),
+            groups: Vec::new(),
+            room: Default::default(),
             at: Vec::new(),
         }
     }
@@ -129,31 +140,67 @@ impl Batch {
         number as u32
     }
 
+    /// Takes the weights of entries that come next.
+    pub(super) fn weigh(&mut self, weights: &[f64]) {
+        if !self.weights.is_empty() || weights.iter().any(|&weight| weight != 1.0) {
+            // Those before had none but 1.
+            self.weights.resize(self.picks.len(), 1.0);
+            self.weights.extend_from_slice(weights);
+        }
+    }
+
     /// Puts the entries in order, all of them below `rows`.
     pub(super) fn sort(&mut self, rows: usize) {
         let bits = usize::BITS - rows.leading_zeros();
         let rounds = bits.div_ceil(DIGIT).max(1);
         let digit = bits.div_ceil(rounds);
-        self.room.resize(self.picks.len(), Pick::default());
+        let Batch { picks, rows: of, weights, groups, room: (other, other_of, other_weights), .. } = self;
+        other.resize(picks.len(), Pick::default());
+        other_weights.resize(weights.len(), 0.0);
+        groups.clear();
         let mut starts = vec![0u32; 1 << digit];
         for round in 0..rounds {
-            let of = |pick: &Pick| (pick.to >> (round * digit)) as usize & ((1 << digit) - 1);
+            let digit_of = |row: u32| (row >> (round * digit)) as usize & ((1 << digit) - 1);
             starts.fill(0);
-            self.picks.iter().for_each(|pick| starts[of(pick)] += 1);
+            of.iter().for_each(|&row| starts[digit_of(row)] += 1);
+            if rounds == 1 {
+                let there = starts.iter().enumerate().filter(|(_, count)| **count > 0);
+                groups.extend(there.map(|(to, &count)| Group { to: to as u32, count }));
+            } else {
+                other_of.resize(of.len(), 0);
+            }
             let mut sum = 0;
             starts.iter_mut().for_each(|count| sum += std::mem::replace(count, sum));
-            for pick in &self.picks {
-                let place = &mut starts[of(pick)];
-                self.room[*place as usize] = *pick;
+            for (n, (pick, &row)) in picks.iter().zip(&*of).enumerate() {
+                let place = &mut starts[digit_of(row)];
+                let to = *place as usize;
+                other[to] = *pick;
+                // Of one round only, rows are not asked for any more.
+                if rounds > 1 {
+                    other_of[to] = row;
+                }
+                if let Some(&weight) = weights.get(n) {
+                    other_weights[to] = weight;
+                }
                 *place += 1;
             }
-            std::mem::swap(&mut self.picks, &mut self.room);
+            std::mem::swap(picks, other);
+            std::mem::swap(weights, other_weights);
+            if rounds > 1 {
+                std::mem::swap(of, other_of);
+            }
+        }
+        if rounds > 1 {
+            let of = of.chunk_by(|a, b| a == b);
+            groups.extend(of.map(|group| Group { to: group[0], count: group.len() as u32 }));
         }
     }
 
     /// Forgets the entries; slices stay where `within` one that is not at its end.
     pub(super) fn clear(&mut self, within: bool) {
         self.picks.clear();
+        self.rows.clear();
+        self.weights.clear();
         self.at.clear();
         if !within {
             self.slices = 0;
@@ -188,24 +235,33 @@ pub(super) fn factors(varied: &[usize], g: &[f64], s: &[f64], to: &mut [f64]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::iter::repeat_n;
 
     #[test]
     fn entries_come_in_the_order_of_rows_and_of_their_own() {
-        for rows in [1u64, 2, 300, 2048, 5_000_000] {
+        for (rows, weighted) in
+            [(1u64, true), (2, false), (300, true), (2048, false), (5_000_000, false), (5_000_000, true)]
+        {
             let mut batch = Batch::new(rows as usize, 3);
             let mut state = 1u64;
             let mut plain = Vec::new();
             for n in 0..1000u32 {
                 state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
                 let to = ((state >> 33) % rows) as u32;
-                batch.picks.push(Pick { to, from: n, ..Pick::default() });
+                batch.picks.push(Pick { from: n, ..Pick::default() });
+                batch.rows.push(to);
+                if weighted {
+                    batch.weights.push(f64::from(n));
+                }
                 plain.push((to, n));
             }
             plain.sort_unstable();
             batch.sort(rows as usize);
-            for (pick, &(to, from)) in batch.picks.iter().zip(&plain) {
-                assert_eq!((pick.to, pick.from), (to, from));
-            }
+            let places = batch.groups.iter().flat_map(|group| repeat_n(group.to, group.count as usize));
+            let found: Vec<(u32, u32)> = places.zip(batch.picks.iter().map(|pick| pick.from)).collect();
+            assert_eq!(found, plain);
+            assert!(batch.weights.iter().zip(&plain).all(|(weight, of)| *weight == f64::from(of.1)));
+            assert_eq!(batch.weights.len(), if weighted { 1000 } else { 0 });
         }
     }
 

@@ -4,8 +4,8 @@
 //! of their own. Whoever goes through the train entries asks for what there is of the same slice, and a block of the other split
 //! is in memory at a time.
 
+use super::entries::Entries;
 use super::level::Level;
-use super::slices::Entries;
 use crate::error::Result;
 use crate::stream::{Lane, Stream};
 use std::ops::Range;

@@ -1,7 +1,8 @@
 //! Sums over the entries of rows, and back to the rows of another level: rounds of power iterations.
 
+use super::entries::Entries;
 use super::row::axpy;
-use super::slices::{Entries, Slices};
+use super::slices::Slices;
 use super::weighted::orthonormal;
 use crate::error::Result;
 use crate::manifold::Distribution;

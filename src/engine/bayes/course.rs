@@ -287,6 +287,8 @@ impl Course {
         settled: bool,
     ) -> Result<usize> {
         let none_left = self.left.is_empty();
+        // What looks and changes take has the room of the sums.
+        data.slices.forget();
         let before = Box::new(fit.posterior.clone());
         if !none_left && fit.posterior.sweep < MOST {
             fit.turn()?;

@@ -156,6 +156,16 @@ impl Part {
         (0..self.count).map(product).sum()
     }
 
+    /// Where it is a product of a row of level 0 and one of another level: the first column of the one, the other level
+    /// and its first column, and how many there are.
+    #[inline(always)]
+    pub(super) fn with_first(&self) -> Option<(usize, usize, usize, usize)> {
+        match self.others[..] {
+            [(0, first), (level, from)] => Some((first, level, from, self.count)),
+            _ => None,
+        }
+    }
+
     fn has(&self, level: usize) -> bool {
         self.others.iter().any(|other| other.0 == level)
     }

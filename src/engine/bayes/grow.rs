@@ -9,7 +9,7 @@ use super::both_ways::project;
 use super::cells::{self, Alike};
 use super::level::{Level, Prior, covariance_width};
 use super::offsets::offset;
-use super::row::{congruence, start};
+use super::row::{Turn, add_rows, start};
 use super::shape::{EntryRows, Segment, Shape};
 use super::sweeps::{Data, Fit, Posterior};
 use super::weighted::orthonormal;
@@ -305,14 +305,14 @@ impl Level {
     /// Multiplies some columns of every row by a matrix: row -> M row, and the prior with it.
     fn multiply(&mut self, first: usize, m: &Square) -> Result<()> {
         let (k, r, n) = (self.width, m.size(), self.features.count());
-        let mut new = vec![0.0; r];
+        let (mut new, mut wide) = (vec![0.0; r], vec![0.0; r]);
         // Identity but for some columns.
         let whole = |i: usize, j: usize| {
             let inside = |x: usize| (first..first + r).contains(&x);
             if inside(i) && inside(j) { m[(i - first, j - first)] } else { f64::from(u8::from(i == j)) }
         };
         if !self.covariances.is_empty() {
-            let turn: Vec<f64> = (0..k * k).map(|n| whole(n / k, n % k)).collect();
+            let turn = Turn::new(k, whole);
             let wide = self.covariance_width();
             let rows = self.covariances.par_chunks_mut(wide).zip(self.variances.par_chunks_mut(k));
             rows.for_each_init(
@@ -320,25 +320,34 @@ impl Level {
                 |room, (covariance, variances)| {
                     vectorised(
                         #[inline(always)]
-                        || congruence(&turn, covariance, room),
+                        || turn.of(covariance, room),
                     );
                     (0..k).for_each(|i| variances[i] = covariance[start(i) + i]);
                 },
             );
         }
         let independent = self.covariances.is_empty();
-        for (mean, variance) in self.means.chunks_exact_mut(k).zip(self.variances.chunks_exact_mut(k)) {
-            let (mean, variance) = (&mut mean[first..][..r], &mut variance[first..][..r]);
-            (0..r).for_each(|i| new[i] = (0..r).map(|j| m[(i, j)] * mean[j]).sum());
-            mean.copy_from_slice(&new);
-            if !independent {
-                continue;
-            }
-            for (i, new) in new.iter_mut().enumerate() {
-                *new = (0..r).map(|j| m[(i, j)].powi(2) * f64::from(variance[j])).sum();
-            }
-            variance.iter_mut().zip(&new).for_each(|(to, new)| *to = *new as f32);
-        }
+        // M^T, so that a product is a sum of rows; and its squares.
+        let turned: Vec<f64> = (0..r * r).map(|n| m[(n % r, n / r)]).collect();
+        let squares: Vec<f64> = turned.iter().map(|x| x * x).collect();
+        let rows = self.means.chunks_exact_mut(k).zip(self.variances.chunks_exact_mut(k));
+        vectorised(
+            #[inline(always)]
+            || {
+                for (mean, variance) in rows {
+                    let (mean, variance) = (&mut mean[first..][..r], &mut variance[first..][..r]);
+                    new.fill(0.0);
+                    add_rows(mean, &turned, &mut new);
+                    mean.copy_from_slice(&new);
+                    if independent {
+                        wide.iter_mut().zip(&*variance).for_each(|(to, s)| *to = f64::from(*s));
+                        new.fill(0.0);
+                        add_rows(&wide, &squares, &mut new);
+                        variance.iter_mut().zip(&new).for_each(|(to, new)| *to = *new as f32);
+                    }
+                }
+            },
+        );
         // The same on the left of B, and on both sides of V.
         let times = |matrix: &[f64], columns: usize| -> Vec<f64> {
             let mut to = vec![0.0; k * columns];

@@ -2,8 +2,9 @@
 //! may be saved there and go on from there.
 
 use super::batch::layout;
-use super::level::{Level, Moments};
+use super::level::Level;
 use super::memory::{SUMS, rows_at_a_time};
+use super::moments::Moments;
 use super::pass::{self, Pass, sums_width};
 use super::sweeps::{Data, Fit, Posterior, RowNumbers, broken};
 use crate::error::Result;
@@ -193,7 +194,7 @@ impl Fit {
         let Some(inside) = &mut posterior.inside else { return Ok(()) };
         if inside.moments.is_empty() {
             inside.moments = Moments::new(k, features).to_numbers();
-            inside.sums = vec![0.0; step.rows.len() * width];
+            inside.sums = slices.zeros(step.rows.len() * width);
         }
         inside.given = wave.given.take().unwrap_or_else(|| std::mem::take(&mut inside.given));
         wave.add_to(team, &mut inside.sums, &mut inside.moments);
@@ -212,7 +213,6 @@ impl Fit {
         }
         (inside.at.part, inside.at.lanes) = (part + 1, 0);
         if part + 1 == parts {
-            slices.forget();
             inside.given = Vec::new();
             let next = if last { (step.target + 1, 0) } else { (step.target, step.rows.end) };
             inside.at = Position { passes: passes + 1, target: next.0, first: next.1, part: 0, lanes: 0 };
@@ -220,14 +220,17 @@ impl Fit {
         if step.warm || part + 1 == parts {
             let sums = std::mem::take(&mut inside.sums);
             let moments = Moments::of(k, features, &std::mem::take(&mut inside.moments));
-            if step.warm {
-                self.fit_part(step, part, sums, &moments)
-            } else {
-                self.fit_pass(step, last, &sums, &moments)
-            }
-        } else {
-            Ok(())
+            let mut sums = match step.warm {
+                true => self.fit_part(step, part, sums, &moments)?,
+                false => {
+                    self.fit_pass(step, last, &sums, &moments)?;
+                    sums
+                }
+            };
+            sums.fill(0.0);
+            slices.give_back(sums);
         }
+        Ok(())
     }
 
     /// What follows a pass in which all rows stay what they are until its end, but for those of level 0.
@@ -260,8 +263,15 @@ impl Fit {
         Ok(())
     }
 
-    /// What follows a part of a pass in which the second mode is fitted after each, to sums of what was seen.
-    fn fit_part(&mut self, step: &Step, part: usize, new: Vec<f64>, moments: &Moments) -> Result<()> {
+    /// What follows a part of a pass in which the second mode is fitted after each, to sums of what was seen. Returns
+    /// the memory of the new ones.
+    fn fit_part(
+        &mut self,
+        step: &Step,
+        part: usize,
+        mut new: Vec<f64>,
+        moments: &Moments,
+    ) -> Result<Vec<f64>> {
         let sweep = self.posterior.sweep;
         let total: f64 = self.posterior.levels[0].counts.iter().sum();
         let learn = sweep >= RIDGE_FROM;
@@ -276,15 +286,14 @@ impl Fit {
             // What is older is forgotten: it comes from rows that are not what they were.
             let kept = if sweep == 1 { 1.0 } else { 1.0 - weight / total };
             sums.iter_mut().zip(&new).for_each(|(to, new)| *to = kept * *to + new);
-            let mut scaled = new;
             let by = if sweep == 1 && seen < total { total / seen } else { 1.0 };
-            scaled.iter_mut().zip(&sums).for_each(|(to, x)| *to = by * x);
+            new.iter_mut().zip(&sums).for_each(|(to, x)| *to = by * x);
             self.posterior.sums = sums;
             let noise = self.posterior.noise;
             let level = &mut self.posterior.levels[step.target];
             let mut found = Moments::new(level.width, level.features.count());
             let mut rows = level.take_rows();
-            level.fit(&mut rows, step.rows.clone(), &scaled, noise, &mut found)?;
+            level.fit(&mut rows, step.rows.clone(), &new, noise, &mut found)?;
             level.put_rows(rows);
             level.prior = found.prior(&level.prior, learn).ok_or_else(broken)?;
         }
@@ -294,7 +303,7 @@ impl Fit {
         if part + 1 == PARTS {
             self.posterior.inside.iter_mut().for_each(|inside| inside.seen = 0.0);
         }
-        Ok(())
+        Ok(new)
     }
 }
 

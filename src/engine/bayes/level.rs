@@ -15,7 +15,7 @@ pub struct Prior {
     /// How much B is shrunk.
     pub ridge: f64,
     /// V^-1.
-    precision: Vec<f64>,
+    pub(super) precision: Vec<f64>,
 }
 
 impl Prior {
@@ -53,179 +53,29 @@ impl Prior {
         }
     }
 
-    /// The precision of a row with sums A (its lower triangle by `a`) and right side b, and V^-1 B f + b on
-    /// the right, both divided by the noise.
-    #[inline(always)]
-    pub(super) fn posterior(
-        &self,
-        mean: &[f64],
-        noise: f64,
-        a: impl Fn(usize, usize) -> f64,
-        b: &[f64],
-        factor: &mut [f64],
-        right: &mut [f64],
-    ) {
-        let (k, by) = (mean.len(), 1.0 / noise);
-        for i in 0..k {
-            let row = &self.precision[i * k..][..k];
-            right[i] = dot(row, mean) + by * b[i];
-            let to = &mut factor[i * k..][..=i];
-            to.iter_mut().zip(row).enumerate().for_each(|(j, (to, p))| *to = p + by * a(i, j));
+    /// (V^-1 B)^T, a row per feature: what a row's features add to the right side of its equations.
+    pub(super) fn pull(&self) -> Vec<f64> {
+        let k = self.width();
+        let n = self.coefficients.len() / k.max(1);
+        let mut pull = vec![0.0; n * k];
+        for (f, to) in pull.chunks_exact_mut(k).enumerate() {
+            for (i, to) in to.iter_mut().enumerate() {
+                *to = (0..k).map(|j| self.precision[i * k + j] * self.coefficients[j * n + f]).sum();
+            }
         }
+        pull
+    }
+
+    /// The precision of a row with sums A, a whole square: V^-1 + A / noise.
+    #[inline(always)]
+    pub(super) fn precision_with(&self, noise: f64, a: &[f64], to: &mut [f64]) {
+        let by = 1.0 / noise;
+        to.iter_mut().zip(a).zip(&self.precision).for_each(|((to, a), p)| *to = p + by * a);
     }
 }
 
 /// How much the coefficients of features are shrunk until there is something to learn it from.
 const FIRST_RIDGE: f64 = 30.0;
-/// V is never smaller than this share of its trace in any direction.
-const FLOOR: f64 = 1e-9;
-
-/// What all rows of a mode add up to: the prior and the noise follow from it.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub(super) struct Moments {
-    k: usize,
-    features: usize,
-    /// Rows; weight of their entries; expected squares of residuals.
-    pub(super) rows: f64,
-    pub(super) weight: f64,
-    pub(super) squares: f64,
-    /// Squares of residuals.
-    pub(super) residuals: f64,
-    /// m m^T + S, packed.
-    second: Vec<f64>,
-    /// m f^T.
-    cross: Vec<f64>,
-    /// f f^T, packed.
-    inner: Vec<f64>,
-}
-
-impl Moments {
-    pub(super) fn new(k: usize, features: usize) -> Self {
-        Moments {
-            k,
-            features,
-            second: vec![0.0; triangle_len(k)],
-            cross: vec![0.0; k * features],
-            inner: vec![0.0; triangle_len(features)],
-            ..Moments::default()
-        }
-    }
-
-    /// All numbers, one after the other.
-    fn numbers(&mut self) -> impl Iterator<Item = &mut f64> {
-        let few = [&mut self.rows, &mut self.weight, &mut self.squares, &mut self.residuals];
-        few.into_iter().chain(&mut self.second).chain(&mut self.cross).chain(&mut self.inner)
-    }
-
-    pub(super) fn add(&mut self, other: &Moments) {
-        let mut other = other.clone();
-        self.numbers().zip(other.numbers()).for_each(|(to, from)| *to += *from);
-    }
-
-    /// Adds a row: its mean, the covariance where it is whole, else variances.
-    #[inline(always)]
-    pub(super) fn add_row(&mut self, mean: &[f64], f: &[f64], covariance: Covariance<'_>) {
-        self.rows += 1.0;
-        for i in 0..self.k {
-            let to = &mut self.second[start(i)..][..=i];
-            to.iter_mut().zip(mean).for_each(|(to, m)| *to += mean[i] * m);
-            match covariance {
-                Covariance::Whole(s) => {
-                    to.iter_mut().zip(&s[i * self.k..]).for_each(|(to, s)| *to += s);
-                }
-                Covariance::Diagonal(s) => to[i] += s[i],
-            }
-            let to = &mut self.cross[i * f.len()..][..f.len()];
-            to.iter_mut().zip(f).for_each(|(to, f)| *to += mean[i] * f);
-        }
-        for (i, &x) in f.iter().enumerate() {
-            let to = &mut self.inner[start(i)..][..=i];
-            to.iter_mut().zip(f).for_each(|(to, f)| *to += x * f);
-        }
-    }
-
-    /// The prior that makes the rows most likely: B a ridge regression of means on features, V what it
-    /// leaves over. `learn` lets the ridge follow from the data, too.
-    pub(super) fn prior(&self, before: &Prior, learn: bool) -> Option<Prior> {
-        let (k, n) = (self.k, self.features);
-        if self.rows < 1.0 {
-            return Some(before.clone());
-        }
-        let mut ridge = before.ridge;
-        let mut found = self.ridge(ridge)?;
-        if learn && n > 1 {
-            // Features that explain nothing are given the more ridge the less they explain: evidence, in one
-            // step of its fixed-point iteration.
-            let strength: f64 = (1..n)
-                .map(|f| {
-                    let column: Vec<f64> = (0..k).map(|i| found.0[i * n + f]).collect();
-                    (0..k).map(|i| column[i] * dot(&before.precision[i * k..][..k], &column)).sum::<f64>()
-                })
-                .sum();
-            ridge = (k as f64 * found.1 / strength.max(f64::MIN_POSITIVE)).clamp(1e-3, 1e9);
-            found = self.ridge(ridge)?;
-        }
-        let b = found.0;
-        let mut covariance = vec![0.0; k * k];
-        for i in 0..k {
-            for j in 0..=i {
-                let (bi, bj) = (&b[i * n..][..n], &b[j * n..][..n]);
-                let mut v = self.second[start(i) + j];
-                v -= dot(bi, &self.cross[j * n..][..n]) + dot(bj, &self.cross[i * n..][..n]);
-                for (f, x) in bi.iter().enumerate() {
-                    let inner = |g: usize| self.inner[start(f.max(g)) + f.min(g)];
-                    v += x * (0..n).map(|g| inner(g) * bj[g]).sum::<f64>();
-                }
-                (covariance[i * k + j], covariance[j * k + i]) = (v / self.rows, v / self.rows);
-            }
-        }
-        let trace: f64 = (0..k).map(|i| covariance[i * k + i]).sum();
-        (0..k).for_each(|i| covariance[i * k + i] += FLOOR * trace + f64::MIN_POSITIVE);
-        Prior::of(b, covariance, ridge)
-    }
-
-    /// B, and how many features it makes use of: tr(F (F + ridge)^-1), the constant left out.
-    fn ridge(&self, ridge: f64) -> Option<(Vec<f64>, f64)> {
-        let (k, n) = (self.k, self.features);
-        let mut matrix = vec![0.0; n * n];
-        for i in 0..n {
-            for j in 0..=i {
-                let x = self.inner[start(i) + j] + if i == j && i > 0 { ridge } else { 0.0 };
-                (matrix[i * n + j], matrix[j * n + i]) = (x, x);
-            }
-        }
-        let inverse = invert(&matrix, n)?;
-        let mut b = vec![0.0; k * n];
-        for i in 0..k {
-            for f in 0..n {
-                b[i * n + f] = dot(&inverse[f * n..][..n], &self.cross[i * n..][..n]);
-            }
-        }
-        let used = (1..n).map(|f| 1.0 - ridge * inverse[f * n + f]).sum();
-        Some((b, used))
-    }
-
-    /// The numbers, as they are added up and kept.
-    pub(super) fn to_numbers(&self) -> Vec<f64> {
-        self.clone().numbers().map(|x| *x).collect()
-    }
-
-    /// From such numbers.
-    pub(super) fn of(k: usize, features: usize, numbers: &[f64]) -> Self {
-        let mut moments = Moments::new(k, features);
-        moments.numbers().zip(numbers).for_each(|(to, x)| *to = *x);
-        moments
-    }
-}
-
-/// What is uncertain about a row.
-#[derive(Clone, Copy)]
-pub(super) enum Covariance<'a> {
-    /// Row-major.
-    Whole(&'a [f64]),
-    /// Columns independent of one another.
-    Diagonal(&'a [f64]),
-}
 
 /// The rows of a mode.
 #[derive(Debug, Clone, PartialEq)]
@@ -304,5 +154,29 @@ impl Level {
     #[inline(always)]
     pub(super) fn variance(&self, row: usize) -> &[f32] {
         &self.variances[row * self.width..][..self.width]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn features_pull_a_row_to_its_expected_mean() {
+        let (k, n) = (3, 4);
+        let covariance = vec![2.0, 0.5, 0.0, 0.5, 1.0, 0.25, 0.0, 0.25, 3.0];
+        let coefficients: Vec<f64> = (0..k * n).map(|n| n as f64 / 3.0 - 1.0).collect();
+        let prior = Prior::of(coefficients, covariance, 1.0).unwrap();
+        let f = [1.0, -0.5, 2.0, 0.25];
+        let mut expected = [0.0; 3];
+        prior.mean(&f, &mut expected);
+        let pull = prior.pull();
+        for i in 0..k {
+            let told: f64 = (0..n).map(|g| f[g] * pull[g * k + i]).sum();
+            assert!((told - dot(&prior.precision[i * k..][..k], &expected)).abs() < 1e-12);
+        }
+        let (mut to, a) = (vec![0.0; 9], vec![4.0; 9]);
+        prior.precision_with(0.5, &a, &mut to);
+        (0..9).for_each(|n| assert_eq!(to[n], prior.precision[n] + 8.0));
     }
 }

@@ -5,6 +5,7 @@ use super::batch::batch_bytes;
 use super::cells::pairs_of;
 use super::course::{FEW_MODES, MOST_ROWS_TO_GROW, most_more};
 use super::level::covariance_bytes;
+use super::moments::products_bytes;
 use super::offsets::MOST_IN_TABLES;
 use super::pass::sums_width;
 use super::slices::window_bytes;
@@ -103,7 +104,7 @@ impl Sizes<'_> {
             dims.iter().sum::<u64>() * row + covariances + tables + aside + copied_bytes(dims, rank + 1);
         // Of another split there are a block, and what a window has of it.
         let windows = window_bytes(dims.len(), entries) + window_bytes(dims.len(), beside);
-        let waiting = batch_bytes(most, rank + 1) + windows;
+        let waiting = batch_bytes(most, rank + 1) + windows + products_bytes(rank + 1);
         let lanes = room.lanes as u64;
         [state, sums.max(cells) * (2 + lanes) + waiting * lanes, if sums < all { sums } else { 2 * sums }]
     }

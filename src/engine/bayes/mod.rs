@@ -4,11 +4,12 @@
 //! |---|---|
 //! | what is a value made of? | [`Shape`]: biases, and products of columns of rows |
 //! | what is known of the rows of a mode? | [`Level`]: means, variances, features, and their [`Prior`] |
-//! | how do the entries of a row come together? | [`Slices`] |
+//! | how do the entries of a row come together? | [`Slices`], as columns (`entries`) |
 //! | what is a row multiplied by, and what of a value comes from elsewhere? | `design`, `rests` |
 //! | where do entries come from that are fitted to in the end only? | `beside` |
 //! | what is one row, given what its entries add up to? | `row` |
-//! | what happens in a pass over the data? | `pass`, and `worker` for a lane: rows of the first level are fitted, sums of another taken, by the `batch` |
+//! | what happens in a pass over the data? | `pass`, and `worker` for a lane: rows of the first level are fitted to their `own` sums, and entries go `toward` those of another, by the `batch` |
+//! | what do all rows of a mode add up to? | `moments`, which its prior follows from |
 //! | what is added to values beside their rows? | [`OffsetTable`]: a number per cell of two modes, or per time since the first entry |
 //! | what do the data look like, and which two modes come first? | `look` |
 //! | what is there before the first sweep? | `start`, by sums `both_ways` |
@@ -33,14 +34,17 @@ mod calibrate;
 mod cells;
 mod course;
 mod design;
+mod entries;
 mod grow;
 mod inside;
 mod keep;
 mod level;
 mod look;
 mod memory;
+mod moments;
 mod offsets;
 mod onto;
+mod own;
 mod pass;
 mod rests;
 mod row;
@@ -48,6 +52,7 @@ mod shape;
 mod slices;
 mod start;
 mod sweeps;
+mod toward;
 mod trim;
 mod weighted;
 mod worker;

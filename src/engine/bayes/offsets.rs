@@ -145,6 +145,8 @@ pub(super) fn add_up(
     let counts: Vec<usize> = kinds.iter().map(|kind| kind.count(rows)).collect();
     let total = counts.iter().sum();
     let (train, per_weight) = (data.train, data.slices.per_weight);
+    // These sums have the room of those of rows.
+    data.slices.forget();
     let work = |lane: &Lane| -> Result<Vec<f64>> {
         let mut sums = vec![0.0; total];
         train.for_each(lane, |block| {

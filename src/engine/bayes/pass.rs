@@ -4,11 +4,12 @@
 use super::along::Along;
 use super::batch::{Batch, layout};
 use super::beside::Beside;
+use super::entries::Entries;
 use super::level::Level;
 use super::offsets::OffsetTable;
 use super::row::axpy;
 use super::shape::Shape;
-use super::slices::{Entries, Slices};
+use super::slices::Slices;
 use super::worker::{Given, LaneFound, Worker};
 use crate::error::{Error, Result};
 use crate::kernel::Picked;
@@ -82,7 +83,9 @@ pub(super) fn run(
     }
     let given: Vec<Given> = numbers.chunks_exact(wide).map(|numbers| Given::of(numbers, k)).collect();
     let work = |lane: &Lane| -> Result<LaneFound> {
-        let batch = slices.batch(|batch| pass.can_use(batch)).unwrap_or_else(|| pass.batch());
+        // Rows that are nothing but biases need none.
+        let wide = pass.levels[pass.target].width > 1;
+        let batch = wide.then(|| slices.batch(|batch| pass.can_use(batch)).unwrap_or_else(|| pass.batch()));
         let mut worker = Worker::new(pass, &along, slices.zeros(pass.rows.len() * width), batch);
         let mut beside = pass.beside(slices);
         if part.0 == 0 {
@@ -105,7 +108,7 @@ pub(super) fn run(
             return Err(Error::not_finite("a row"));
         }
         let (found, batch) = worker.end();
-        slices.give_batch_back(batch);
+        batch.into_iter().for_each(|batch| slices.give_batch_back(batch));
         Ok(found)
     };
     let (own, all) = (stream.lanes(), stream.all_lanes());
@@ -121,23 +124,31 @@ pub(super) fn run(
     Ok(wave)
 }
 
-/// Numbers that are added by one thread.
-const PIECE: usize = 1 << 16;
+/// Numbers that are added by one thread at a time: those of a few lanes are in its own cache.
+const PIECE: usize = 1 << 13;
 
 impl Wave {
     /// Adds what was found to the sums of the target's rows and to what rows of level 0 add up to: lane by lane, and
-    /// so from process to process.
-    pub(super) fn add_to(&self, team: Team, sums: &mut [f64], moments: &mut [f64]) {
+    /// so from process to process. Sums of the lanes are zero after that.
+    pub(super) fn add_to(&mut self, team: Team, sums: &mut [f64], moments: &mut [f64]) {
         let of_lanes: Vec<Vec<f64>> = self.lanes.iter().map(|lane| lane.moments.to_numbers()).collect();
-        let with_sums: Vec<&[f64]> =
-            self.lanes.iter().map(|lane| &lane.sums[..]).filter(|sums| !sums.is_empty()).collect();
         if team.is_alone() {
-            sums.par_chunks_mut(PIECE).enumerate().for_each(|(piece, to)| {
-                with_sums.iter().for_each(|sums| axpy(1.0, &sums[piece * PIECE..][..to.len()], to));
+            let mut pieces: Vec<Vec<&mut [f64]>> = sums.chunks(PIECE).map(|_| Vec::new()).collect();
+            for lane in &mut self.lanes {
+                let of_lane = pieces.iter_mut().zip(lane.sums.chunks_mut(PIECE));
+                of_lane.for_each(|(piece, sums)| piece.push(sums));
+            }
+            sums.par_chunks_mut(PIECE).zip(&mut pieces).with_min_len(8).for_each(|(to, piece)| {
+                for from in piece {
+                    axpy(1.0, from, to);
+                    from.fill(0.0);
+                }
             });
             of_lanes.iter().for_each(|numbers| axpy(1.0, numbers, moments));
             return;
         }
+        let with_sums: Vec<&[f64]> =
+            self.lanes.iter().map(|lane| &lane.sums[..]).filter(|sums| !sums.is_empty()).collect();
         let of_moments: Vec<&[f64]> = of_lanes.iter().map(|numbers| &numbers[..]).collect();
         for (to, parts) in [(sums, with_sums), (moments, of_moments)] {
             let before = to.to_vec();
@@ -148,14 +159,12 @@ impl Wave {
                 parts.iter().for_each(|part| axpy(1.0, &part[offset..][..to.len()], to));
             });
         }
+        self.lanes.par_iter_mut().for_each(|lane| lane.sums.fill(0.0));
     }
 
-    /// Gives the memory of the lanes' sums back, for the next ones.
+    /// Gives the memory of the lanes' sums, which are zero, back for the next ones.
     pub(super) fn end(self, slices: &Slices) {
-        self.lanes
-            .into_par_iter()
-            .filter(|lane| !lane.sums.is_empty())
-            .for_each(|lane| slices.give_back(lane.sums));
+        self.lanes.into_iter().for_each(|lane| slices.give_back(lane.sums));
     }
 }
 
@@ -169,7 +178,7 @@ fn large_rows(
     if large.is_empty() {
         return Ok((Vec::new(), None));
     }
-    let new = || Worker::new(pass, along, Vec::new(), pass.batch());
+    let new = || Worker::new(pass, along, Vec::new(), None);
     let mut worker = new();
     let width = worker.numbers().len();
     let add = |worker: &mut Worker<'_>, slice: u32, entries: &Entries, to: &mut [f64]| {

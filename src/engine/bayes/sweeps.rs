@@ -2,11 +2,12 @@
 
 use super::course::FEW_MODES;
 use super::inside::Inside;
-use super::level::{Covariance, Level, Moments};
+use super::level::Level;
 use super::look;
+use super::moments::{Covariance, Moments, RowProducts};
 use super::offsets::{Cells, OffsetTable};
 use super::pass::sums_width;
-use super::row::{RowRoom, start};
+use super::row::{RowRoom, add_rows, mirror, start};
 use super::shape::Shape;
 use super::slices::Slices;
 use super::start;
@@ -232,6 +233,7 @@ impl Level {
         let Level { counts, features: of_rows, prior, .. } = self;
         let RowNumbers { means, variances, covariances } = to;
         let span = rows.start * k..rows.end * k;
+        let pull = prior.pull();
         let mut of_chunks: Vec<&mut [f32]> = match covariances.is_empty() {
             true => rows.clone().step_by(CHUNK).map(|_| <&mut [f32]>::default()).collect(),
             false => covariances[rows.start * wide..rows.end * wide].chunks_mut(CHUNK * wide).collect(),
@@ -244,9 +246,9 @@ impl Level {
             .enumerate()
             .map(|(number, (((means, variances), sums), covariances))| {
                 let first = rows.start + number * CHUNK;
-                let mut found = Moments::new(k, features);
-                let mut room = RowRoom::new(k);
-                let (mut f, mut expected, mut s) = (vec![0.0; features], vec![0.0; k], vec![0.0; k]);
+                let (mut found, mut products) = (Moments::new(k, features), RowProducts::new(k, features));
+                let (mut room, mut square) = (RowRoom::new(k), vec![0.0; k * k]);
+                let (mut f, mut s) = (vec![0.0; features], vec![0.0; k]);
                 let rows = means.chunks_exact_mut(k).zip(variances.chunks_exact_mut(k));
                 let mut done = true;
                 vectorised(
@@ -261,9 +263,13 @@ impl Level {
                             }
                             let (a, b) = sums[..triangle_len(k) + k].split_at(triangle_len(k));
                             of_rows.of(first + row, count, &mut f);
-                            prior.mean(&f, &mut expected);
-                            let of = |i: usize, j: usize| a[start(i) + j];
-                            prior.posterior(&expected, noise, of, b, &mut room.factor, &mut room.mean);
+                            room.mean.iter_mut().zip(b).for_each(|(to, b)| *to = b / noise);
+                            add_rows(&f, &pull, &mut room.mean);
+                            for i in 0..k {
+                                square[i * k..][..=i].copy_from_slice(&a[start(i)..][..=i]);
+                            }
+                            mirror(&mut square, k);
+                            prior.precision_with(noise, &square, &mut room.factor);
                             // Of a row whose columns are independent, the variances are these.
                             (0..k).for_each(|i| s[i] = 1.0 / room.factor[i * k + i]);
                             let whole = !covariances.is_empty();
@@ -282,14 +288,15 @@ impl Level {
                                         .for_each(|(to, x)| *to = *x as f32);
                                     s[i] = from[i];
                                 }
-                                found.add_row(mean, &f, Covariance::Whole(&room.covariance));
+                                products.add(mean, &f, Covariance::Whole(&room.covariance));
                             } else {
-                                found.add_row(mean, &f, Covariance::Diagonal(&s));
+                                products.add(mean, &f, Covariance::Diagonal(&s));
                             }
                             variance.iter_mut().zip(&s).for_each(|(to, s)| *to = *s as f32);
                         }
                     },
                 );
+                products.end(&mut found);
                 done.then_some(found)
             })
             .collect();

@@ -6,7 +6,7 @@ use super::plan::{Move, Plan, Stage};
 use super::prepare::{biases_mse, prepare};
 use super::settings::{BiasChoice, Recipe};
 use super::sweeping::empty_state;
-use crate::bayes::{Course, Fit, Origins, Position, Posterior};
+use crate::bayes::{Course, Fit, Origins, Position, Posterior, Slices};
 use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::manifold::{Point, orthonormalize};
@@ -421,6 +421,7 @@ impl Trainer {
 
     /// Gives back what only a next pass over the train entries would need.
     pub fn release(&mut self) {
+        self.fitting.slices.iter().for_each(Slices::forget);
         self.fitting.objective.release();
     }
 
