@@ -7,6 +7,7 @@ use crate::error::Result;
 use crate::stream::Stream;
 use serde::{Deserialize, Serialize};
 
+// What other values do: docs/thresholds.md.
 /// A fit has settled when a sweep lowers the validation MSE by less than this share: for good, or as far as it
 /// takes to look at what is left over.
 const SETTLED: f64 = 2e-4;
