@@ -12,6 +12,7 @@ use crate::team::Combine;
 use rand::SeedableRng;
 use rand_pcg::Pcg64;
 
+// What other values do: docs/thresholds.md.
 /// Entries by which the products that first rows come from are damped.
 pub(super) const ROW_DAMPING: f64 = 10.0;
 

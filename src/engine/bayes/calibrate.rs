@@ -14,6 +14,7 @@ use crate::model::{Predictive, Tails, Uncertainty};
 use crate::reduce::{own_lanes, sum_in_order};
 use crate::stream::Stream;
 
+// What other values do: docs/thresholds.md.
 /// Distances are counted in bins of this many standard deviations, and above the last one together.
 const BIN: f64 = 0.15;
 const BINS: usize = 24;

@@ -17,6 +17,7 @@ use rand::SeedableRng;
 use rand_pcg::Pcg64;
 use std::collections::{BTreeMap, HashMap};
 
+// What other values do: docs/thresholds.md.
 /// Pairs of rows are told apart up to so many; above, a share of them is looked at.
 const MOST_CELLS: u64 = 1 << 20;
 /// Rounds of the power iterations that directions are found by; they cost no pass.

@@ -7,6 +7,7 @@ use crate::error::Result;
 use crate::stream::Stream;
 use serde::{Deserialize, Serialize};
 
+// What other values do: docs/thresholds.md.
 /// A fit has settled when a sweep lowers the validation MSE by less than this share: for good, or as far as it
 /// takes to look at what is left over. With 2e-4 instead of 4e-4 for good, MovieLens-100K takes 20 to 29 passes instead of 19 to 25 (splits
 /// 1 to 8) and readings of stations 23 to 31 instead of 20 to 24, and errors are at most 0.06 % lower, mostly not at all; 6e-4 takes

@@ -25,6 +25,7 @@ use rand::SeedableRng;
 use rand_pcg::Pcg64;
 use rayon::prelude::*;
 
+// What other values do: docs/thresholds.md.
 /// A sum must be so many standard deviations above what noise makes of it.
 const SURE: f64 = 5.0;
 /// Where one component is sure to change with a mode, so many will do for the others.

@@ -11,6 +11,7 @@ use crate::error::Result;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
+// What other values do: docs/thresholds.md.
 /// In the first sweeps the second mode is fitted anew after each of so many parts of the data.
 const WARM_SWEEPS: usize = 3;
 const PARTS: usize = 4;

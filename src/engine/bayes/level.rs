@@ -74,6 +74,7 @@ impl Prior {
     }
 }
 
+// What other values do: docs/thresholds.md.
 /// How much the coefficients of features are shrunk until there is something to learn it from.
 const FIRST_RIDGE: f64 = 30.0;
 

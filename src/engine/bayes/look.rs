@@ -8,6 +8,7 @@ use crate::reduce::{own_lanes, sum_in_order};
 use crate::stream::Stream;
 use crate::team::Combine;
 
+// What other values do: docs/thresholds.md.
 /// Two modes are the first pair without doubt where the biases of both are damped by less than so many entries,
 /// and those of any other by so many times as many.
 const CLEAR: f64 = 50.0;

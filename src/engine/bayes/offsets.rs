@@ -14,6 +14,7 @@ use crate::stream::Lane;
 use crate::team::Combine;
 use rayon::prelude::*;
 
+// What other values do: docs/thresholds.md.
 /// Numbers of a time bias are damped as if there were so many entries more, of nothing.
 const TIME_DAMPING: f64 = 50.0;
 

@@ -8,6 +8,7 @@ use crate::error::Result;
 use crate::rows::Square;
 use crate::shard::Manifest;
 
+// What other values do: docs/thresholds.md.
 /// Sweeps that count as done, so that the next is one over all data, with everything that is learned later on.
 const SWEEPS: usize = 5;
 

@@ -14,6 +14,7 @@ use crate::stream::Stream;
 use rand::SeedableRng;
 use rand_pcg::Pcg64;
 
+// What other values do: docs/thresholds.md.
 /// Rounds of the power iterations that features and first rows are found by.
 const ROUNDS: usize = 3;
 /// The size of the first rows of the second mode.

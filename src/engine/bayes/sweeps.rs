@@ -22,6 +22,7 @@ use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
+// What other values do: docs/thresholds.md.
 /// Rows whose moments are added up together: a constant of the results.
 pub(super) const CHUNK: usize = 256;
 /// From this sweep on values at the ends say only so much.

@@ -4,6 +4,7 @@ use super::frame::Frame;
 use super::geometry::{Geometry, Preconditioned};
 use super::point::Point;
 
+// What other values do: docs/thresholds.md.
 /// What the eigenvalues are raised by where there are [`PLENTY`] of entries, as a share of what the
 /// fit misses.
 const SHARE: f64 = 2e-3;

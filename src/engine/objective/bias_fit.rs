@@ -35,6 +35,7 @@ pub struct Damping {
     pub time: f64,
 }
 
+// What other values do: docs/thresholds.md.
 /// A damping above this many entries is none at all: no bias would come from it.
 const MOST_ENTRIES: f64 = 1e12;
 

@@ -4,6 +4,7 @@ use super::bias_fit::Counts;
 use crate::rows::Rows;
 use rayon::prelude::*;
 
+// What other values do: docs/thresholds.md.
 /// The share of a row's weight that comes from its own count; the rest is the same for all rows.
 /// Counts alone stall conjugate gradients, no counts at all fit rare rows too closely.
 const FROM_COUNTS: f64 = 0.4;

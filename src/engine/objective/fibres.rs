@@ -18,6 +18,7 @@ use rand::SeedableRng;
 use rand_pcg::Pcg64;
 use xxhash_rust::xxh3::xxh3_64;
 
+// What other values do: docs/thresholds.md.
 /// Residuals are clipped at about this share of their root mean square: a few large ones would be all that the spectrum
 /// sees, products of normal numbers having heavy tails.
 const CLIP: f64 = 0.5;

@@ -10,6 +10,7 @@ use crate::team::Team;
 use rand::SeedableRng;
 use rand_pcg::Pcg64;
 
+// What other values do: docs/thresholds.md.
 /// Rounds of power iteration that turn random directions to the residual's own.
 const ROUNDS: usize = 2;
 /// The core's new numbers while directions are looked for, beside the spread of the values: small

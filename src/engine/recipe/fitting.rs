@@ -13,6 +13,7 @@ use crate::objective::{Coordinates, Penalty, Regularised};
 use crate::shard::Manifest;
 use crate::solver::{Algorithm, Beta, Options, Solver, State};
 
+// What other values do: docs/thresholds.md.
 /// The nuclear norm's smoothing, beside the variance of the values.
 const SMOOTHING: f64 = 1e-8;
 

@@ -15,6 +15,7 @@ use crate::objective::GrowthMemory;
 use crate::solver::{Algorithm, Phase, State, Stochastic, StoppedBy};
 use serde::{Deserialize, Serialize};
 
+// What other values do: docs/thresholds.md.
 /// The plain method has stalled where so many iterations leave more than this share of the cost. On the plateaus of
 /// `tenfill-bench instances` 25 iterations left at most 0.69 (10000^3 at an oversampling of 5), in fits that
 /// missed components 0.93 and more (order 3, diagonal cores and normal factors, seeds 11 to 13).

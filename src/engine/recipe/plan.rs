@@ -90,6 +90,7 @@ pub struct Plan {
     pub growth: Growth,
 }
 
+// What other values do: docs/thresholds.md.
 /// The plain method stays where its error is at most this share of that of biases alone: what is left is hardly noise.
 const EXACT: f64 = 0.01;
 /// It is given up where after this many iterations its error is still above this share of that of biases alone:

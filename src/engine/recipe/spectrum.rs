@@ -8,6 +8,7 @@ use crate::solver::Objective;
 use rand::SeedableRng;
 use rand_pcg::Pcg64;
 
+// What other values do: docs/thresholds.md.
 /// Passes over the train entries that [`append`] makes.
 pub(super) const PASSES: usize = 4;
 /// A component is one where the product over the modes of what eigenvalues are beside those of chance is at least this. Of missing

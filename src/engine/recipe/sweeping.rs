@@ -14,6 +14,7 @@ use crate::objective::{PenaltyKind, Regularised};
 use crate::solver::{Best, Iteration, Objective, Phase, State};
 use crate::team::Team;
 
+// What other values do: docs/thresholds.md.
 /// Components of the first pair of modes to begin with, or the rank that was given where that is lower. Priors that
 /// are learned do not keep many more of them from doing harm where rows have few entries: with 63 at once, MovieLens-100K was 0.3 to
 /// 0.6 % worse than with 15 on splits 1 to 3 (`tenfill-bench ranks`, before more were left to validation).

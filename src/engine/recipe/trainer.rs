@@ -16,6 +16,7 @@ use crate::objective::{Coordinates, Regularised};
 use crate::shard::Dataset;
 use crate::solver::{Algorithm, LEAST_CHUNKS, Objective, Options, Solver, State, Stochastic, StoppedBy};
 
+// What other values do: docs/thresholds.md.
 /// Biases are fitted anew after this many iterations.
 const REFIT_EVERY: usize = 4;
 

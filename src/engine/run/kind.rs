@@ -5,6 +5,7 @@ use crate::units::count;
 use serde::Serialize;
 use std::fmt;
 
+// What other values do: docs/thresholds.md.
 /// What is left of the variance where data are low-rank as they are: on train entries, and on those held out.
 const EXACT: [f64; 2] = [1e-6, 1e-4];
 /// Entries held out are fitted worse than train entries where these leave less than this share of their error.

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+// What other values do: docs/thresholds.md.
 /// The Armijo constant: a step s along d is taken when it lowers the cost by at least
 /// `ARMIJO * s * |<grad, d>|`.
 pub const ARMIJO: f64 = 1e-4;

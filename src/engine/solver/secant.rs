@@ -20,6 +20,7 @@ use super::state::{Iteration, Phase, State};
 use crate::manifold::{Point, Tangent};
 use serde::{Deserialize, Serialize};
 
+// What other values do: docs/thresholds.md.
 /// Conjugate gradients have settled when a step is within this share of the last,
 const ALIKE: f64 = 0.25;
 /// and leaves at most this share of the cost,

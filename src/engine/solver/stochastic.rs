@@ -26,6 +26,7 @@ use rand::seq::SliceRandom;
 use rand_pcg::Pcg64;
 use serde::{Deserialize, Serialize};
 
+// What other values do: docs/thresholds.md.
 /// What of the last step goes into the next one.
 const MOMENTUM: f64 = 0.7;
 /// The share of the whole step: with the momentum's sum 1 / (1 - 0.7), two thirds of it in the end.

@@ -6,7 +6,7 @@ use crate::measure;
 use crate::readings::Random;
 use std::f64::consts::TAU;
 use std::fmt::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use tenfill_engine::Dataset;
 use tenfill_engine::shard::Split;
@@ -130,12 +130,18 @@ pub struct Arguments {
     /// Options of `complete` for the sweeps
     #[arg(long, value_delimiter = ' ', allow_hyphen_values = true)]
     options: Vec<String>,
+    /// Measure nothing, and write the flights of the first set to this file
+    #[arg(long, value_name = "FILE")]
+    write: Option<PathBuf>,
 }
 
 const SETS: [(usize, &str); 2] =
     [(4, "origin,destination,hour,day"), (5, "carrier,origin,destination,hour,day")];
 
 pub fn run(arguments: &Arguments) -> Result<(), String> {
+    if let Some(path) = &arguments.write {
+        return write(path, &flights(arguments.entries, arguments.first_seed));
+    }
     let Place { dir, tenfill } = &arguments.place;
     std::fs::create_dir_all(dir).map_err(|error| error.to_string())?;
     println!("{} delays, 80/10/10, test RMSE at the best validation", arguments.entries);

@@ -6,7 +6,7 @@ use crate::measure;
 use serde_json::Value;
 use std::f64::consts::TAU;
 use std::fmt::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const STATIONS: usize = 50;
@@ -195,9 +195,15 @@ pub struct Arguments {
     /// The modes; of several, one after the other
     #[arg(long, value_delimiter = ' ', default_value = "station,stamp station,day,hour")]
     modes: Vec<String>,
+    /// Measure nothing, and write the known readings of the first set to this file
+    #[arg(long, value_name = "FILE")]
+    write: Option<PathBuf>,
 }
 
 pub fn run(arguments: &Arguments) -> Result<(), String> {
+    if let Some(path) = &arguments.write {
+        return write(path, readings(arguments.first_seed).iter().filter(|reading| !reading.missing));
+    }
     let Place { dir, tenfill } = &arguments.place;
     std::fs::create_dir_all(dir).map_err(|error| error.to_string())?;
     println!("readings of {STATIONS} stations x {DAYS} days x {HOURS} hours; RMSE of those that are missing");
