@@ -104,6 +104,7 @@ mod tests {
             iteration: 1,
             train_mse: 0.5,
             validation_mse: Some(0.6),
+            refit: false,
         };
         let model = folder.join("model");
         std::fs::create_dir_all(&model).unwrap();

@@ -8,11 +8,9 @@ use super::trainer::{Extra, Setup, Sweeping, Trainer, terms};
 use crate::bayes::{Change, Course, CourseLimits, Data, Fit, Origins};
 use crate::control::Control;
 use crate::error::{Error, Result};
-use crate::manifold::{Point, Tangent};
 use crate::model::Clip;
 use crate::objective::{PenaltyKind, Regularised};
-use crate::solver::{Best, Iteration, Objective, Phase, State};
-use crate::team::Team;
+use crate::solver::{Best, Objective, Phase, State};
 
 // What other values do: docs/thresholds.md.
 /// Components of the first pair of modes to begin with, or the rank that was given where that is lower. Priors that
@@ -37,7 +35,7 @@ impl Trainer {
         let fitting = Fitting::new(terms, objective);
         let team = fitting.objective.data.team();
         let extra = Extra::plain(&vec![1; order]);
-        let mut trainer = Trainer { state: empty_state(&dims, team, None), extra, fitting };
+        let mut trainer = Trainer { state: State::idle(&dims, team, None), extra, fitting };
         trainer.fitting.find_slices()?;
         trainer.enter_fit(warm)?;
         Ok(trainer)
@@ -47,8 +45,8 @@ impl Trainer {
     pub(super) fn enter_sweeping(&mut self) -> Result<()> {
         self.fitting.release();
         self.fitting.find_slices()?;
-        self.state =
-            empty_state(&self.fitting.terms.dims, self.fitting.objective.data.team(), Some(&self.state));
+        let team = self.fitting.objective.data.team();
+        self.state = State::idle(&self.fitting.terms.dims, team, Some(&self.state));
         self.enter_fit(None)
     }
 
@@ -266,39 +264,4 @@ fn stage(ranks: Vec<usize>, held: &[bool]) -> Stage {
 
 fn nothing_to_sweep() -> Error {
     Error::request("sweeps over rows were not set up")
-}
-
-/// What stands in the solver's place while it has nothing to do: the best model so far, and records.
-pub(super) fn empty_state(dims: &[usize], team: Team, before: Option<&State>) -> State {
-    let point = Point::zeros(dims, &vec![1; dims.len()]).divided(team);
-    let last = Iteration {
-        iteration: 0,
-        phase: None,
-        passes: 0,
-        cost: 0.0,
-        train_mse: 0.0,
-        train_mae: 0.0,
-        validation_mse: None,
-        gradient_norm: 0.0,
-        step: 0.0,
-        beta: 0.0,
-        backtracks: 0,
-        restarted: false,
-        guarded: 0,
-    };
-    State {
-        gradient: Tangent::zeros_like(&point),
-        direction: Tangent::zeros_like(&point),
-        point,
-        slope: 0.0,
-        gradient_square: 0.0,
-        first_gradient_norm: 0.0,
-        last: before.map_or(last, |before| before.last),
-        best: before.and_then(|before| before.best.clone()),
-        guards: before.map_or(0, |before| before.guards),
-        damping: 1.0,
-        stuck: false,
-        stochastic: None,
-        secant: None,
-    }
 }

@@ -5,7 +5,6 @@ use super::fitting::{Fitting, Terms};
 use super::plan::{Move, Plan, Stage};
 use super::prepare::{biases_mse, prepare};
 use super::settings::{BiasChoice, Recipe};
-use super::sweeping::empty_state;
 use crate::bayes::{Course, Fit, Origins, Position, Posterior, Slices};
 use crate::control::Control;
 use crate::error::{Error, Result};
@@ -142,7 +141,7 @@ impl Trainer {
         let mut state;
         if plain_first && spectral {
             let team = fitting.objective.data.team();
-            state = empty_state(&fitting.terms.dims, team, None);
+            state = State::idle(&fitting.terms.dims, team, None);
         } else if plain_first {
             let point = plain_start(&fitting.objective)?;
             state = fitting.solver.start(&mut fitting.objective, point)?;

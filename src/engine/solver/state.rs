@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::secant::Secant;
 use super::stochastic::Stochastic;
 use crate::manifold::{Point, Tangent};
+use crate::team::Team;
 
 /// What an iteration is made of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,7 +28,7 @@ pub enum Phase {
 }
 
 /// The record of one iteration: a line of the log.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Iteration {
     /// 0 for the start.
     pub iteration: usize,
@@ -107,6 +108,27 @@ pub struct State {
 }
 
 impl State {
+    /// Of a solver that has nothing to do, while others find the model (or its first point): what is known from before, the best
+    /// model and the records, and a point that is zero.
+    pub fn idle(dims: &[usize], team: Team, before: Option<&State>) -> Self {
+        let point = Point::zeros(dims, &vec![1; dims.len()]).divided(team);
+        State {
+            gradient: Tangent::zeros_like(&point),
+            direction: Tangent::zeros_like(&point),
+            point,
+            slope: 0.0,
+            gradient_square: 0.0,
+            first_gradient_norm: 0.0,
+            last: before.map_or_else(Iteration::default, |before| before.last),
+            best: before.and_then(|before| before.best.clone()),
+            guards: before.map_or(0, |before| before.guards),
+            damping: 1.0,
+            stuck: false,
+            stochastic: None,
+            secant: None,
+        }
+    }
+
     /// The model of the run so far: the best by validation, the last where there is no
     /// validation.
     pub fn model(&self) -> &Point {

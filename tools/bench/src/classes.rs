@@ -180,6 +180,7 @@ const FLOOR: f64 = 1.5;
 struct Tally {
     solved: u64,
     passes: Vec<f64>,
+    iterations: Vec<f64>,
 }
 
 impl Tally {
@@ -187,15 +188,18 @@ impl Tally {
         if done["test_mse"].as_f64().is_some_and(|mse| mse <= limit) {
             self.solved += 1;
             self.passes.extend(done["passes"].as_f64());
+            self.iterations.extend(done["iterations"].as_f64());
         }
     }
 
     fn cell(&mut self) -> String {
-        self.passes.sort_by(f64::total_cmp);
-        let middle = self.passes.get(self.passes.len() / 2);
-        let largest = self.passes.last();
-        let passes = middle.zip(largest).map_or(String::new(), |(middle, most)| format!("{middle} ({most})"));
-        format!("{:>3} {passes:>11}", self.solved)
+        let middle = |numbers: &mut Vec<f64>| {
+            numbers.sort_by(f64::total_cmp);
+            let found = numbers.get(numbers.len() / 2).zip(numbers.last());
+            found.map_or(String::new(), |(middle, most)| format!("{middle} ({most})"))
+        };
+        let (passes, iterations) = (middle(&mut self.passes), middle(&mut self.iterations));
+        format!("{:>3} {passes:>11} {iterations:>11}", self.solved)
     }
 }
 
@@ -203,10 +207,10 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
     let place = &arguments.place;
     std::fs::create_dir_all(&place.dir).map_err(|error| error.to_string())?;
     println!(
-        "solved, and of these the passes: median (most); solved: test MSE at most {SOLVED:e} of the variance,"
+        "solved, and of these passes and iterations: median (most); solved: test MSE at most {SOLVED:e} of the variance,"
     );
     println!("or {FLOOR} times that of the noise; {} iterations", arguments.iterations);
-    println!("{:26} {:>5} | {:>15} | {:>15} | {:>15}", "class", "tried", "before", "cg", "auto");
+    println!("{:26} {:>5} | {:>27} | {:>27} | {:>27}", "class", "tried", "before", "cg", "auto");
     for class in CLASSES.iter().filter(|class| class.name.contains(&arguments.only)) {
         let mut tallies = [Tally::default(), Tally::default(), Tally::default()];
         let seeds = class.seeds.min(arguments.seeds);
