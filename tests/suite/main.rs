@@ -39,6 +39,7 @@ mod stochastic;
 mod stores;
 mod sweeps;
 mod team;
+mod thresholds;
 mod times_split;
 mod traces;
 mod transform;
