@@ -35,7 +35,8 @@ Behind it, how many runs have changed at all. Passes of one run easily change by
 made; a mean error below 0.05 % is within what other seeds make of it.
 
 Most rows say that a constant does not need to be exact, which is what one wants of it. Where comments at a constant tell
-of an experiment, that was a larger one, on other seeds.
+of an experiment, that was a larger one. Some low-rank sets have seeds in common with those; the list says which. A value that looks
+better here is one of some 290 that were tried: it needs other seeds before it is believed.
 
 ## Sets
 

@@ -203,7 +203,7 @@ fn copy(from: &Path, to: &Path) {
 #[test]
 fn a_run_that_is_killed_inside_a_sweep_goes_on_inside_it() {
     let folder = folder();
-    json(&folder, "synth -o r --kind ratings --dims 600,400,40 --entries 40000 --validation 0.1 --test 0.1");
+    json(&folder, "synth -o r --kind ratings --dims 600,400,40 --entries 90000 --validation 0.1 --test 0.1");
     json(&folder, "complete r -o whole --rank auto");
     let run = folder.path().join("run");
     let copies =

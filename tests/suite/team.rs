@@ -241,7 +241,13 @@ fn one_of_several_processes_needs_less() {
     // What the command says is what a process reserves.
     let manifest = dataset.manifest();
     let dims: Vec<u64> = manifest.level_dims().iter().map(|&dim| dim.into()).collect();
-    let sweeps = Sizes { dims: &dims, entries: manifest.train.entries, beside: 0, rank: 9, grows: false };
+    let sweeps = Sizes {
+        dims: &dims,
+        entries: manifest.train.entries,
+        beside: manifest.validation.entries,
+        rank: 9,
+        grows: false,
+    };
     let room = Room { lanes: 2, sums: 128 << 20 };
     let told = crate::common::run(place.path(), "inspect data --rank 9 --processes 4 --threads 1".split(' '));
     let first = four.with_chunks().with_growth(manifest, &[9, 9, 9], 1).with_biases(&dataset);

@@ -77,6 +77,8 @@ impl Prior {
 // What other values do: docs/thresholds.md.
 /// How much the coefficients of features are shrunk until there is something to learn it from.
 const FIRST_RIDGE: f64 = 30.0;
+/// V is never smaller than this share of its trace in any direction.
+pub(super) const FLOOR: f64 = 1e-9;
 
 /// The rows of a mode.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,13 +1,10 @@
 //! What the rows of a mode add up to, and the prior that follows from it.
 
 use super::batch::Aligned;
-use super::level::Prior;
+use super::level::{FLOOR, Prior};
 use super::row::{axpy, dot, invert, start};
 use crate::kernel::{PANEL_TILE, add_gram};
 use crate::rows::triangle_len;
-
-/// V is never smaller than this share of its trace in any direction.
-const FLOOR: f64 = 1e-9;
 
 /// What all rows of a mode add up to: the prior and the noise follow from it.
 #[derive(Debug, Clone, PartialEq, Default)]

@@ -110,7 +110,7 @@ pub struct State {
 impl State {
     /// Of a solver that has nothing to do, while others find the model (or its first point): what is known from before, the best
     /// model and the records, and a point that is zero.
-    pub fn idle(dims: &[usize], team: Team, before: Option<&State>) -> Self {
+    pub(crate) fn idle(dims: &[usize], team: Team, before: Option<&State>) -> Self {
         let point = Point::zeros(dims, &vec![1; dims.len()]).divided(team);
         State {
             gradient: Tangent::zeros_like(&point),
