@@ -98,7 +98,7 @@ class Panel:
         if sure:
             out["off"] = sum(abs(one["covered"] - one["nominal"]) for one in sure["coverage"]) / len(sure["coverage"])
         if not key:
-            out["read"] = sorted(set(read.read_text().split()))
+            out["read"] = sorted(set(read.read_text().split())) if read.exists() else []
         return out
 
     def table(self) -> list[str]:

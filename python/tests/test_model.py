@@ -166,7 +166,8 @@ def test_what_things_say_of_themselves(model, data, run):
         assert "<" in thing._repr_html_()
     assert data.memory_needed(rank=4) == json.loads(
         command("inspect", data.path, "--rank", 4, "--json").stdout)["memory_bytes"]
-    assert pandas.DataFrame(run.log.to_numpy()).shape[0] == 13
+    # The start, iterations, and the last sweep.
+    assert pandas.DataFrame(run.log.to_numpy()).shape[0] == 14
 
 
 def test_ids_may_be_floats_and_batches_must_be_alike(model):

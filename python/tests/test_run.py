@@ -245,7 +245,7 @@ def test_a_fork_gets_a_clear_error_and_spawn_works(data):
 
 def test_log_report_plot_evaluate(run, home):
     log = run.log
-    assert log.columns[0] == "iteration" and len(log) == 13
+    assert log.columns[0] == "iteration" and len(log) == 14
     assert log["train_rmse"].dtype == float
     lines = [json.loads(line) for line in (home / "run" / "log.jsonl").read_text().splitlines()]
     assert list(log["train_rmse"]) == [line["train_rmse"] for line in lines]
