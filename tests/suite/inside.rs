@@ -1,6 +1,7 @@
 //! A sweep may be left and gone on with after any wave of lanes, to the same bits.
 
 use crate::common::{failure_of, folder, json, result, stderr, tenfill};
+use crate::sweeps::random;
 use std::fmt::{Display, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -12,15 +13,6 @@ use tenfill_engine::control::{Progress, Unit};
 use tenfill_engine::shard::{Dataset, Split};
 use tenfill_engine::stream::{LANES, Share, Stream};
 use tenfill_engine::team::Team;
-
-/// Numbers that look random, the same everywhere.
-fn random(seed: u64) -> impl FnMut() -> f64 {
-    let mut state = seed;
-    move || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 33) as f64 / (1u64 << 31) as f64
-    }
-}
 
 /// Entries of three modes; where there are few slices, the first of them has half of all entries. Some have no weight.
 fn dataset(folder: &Path, slices: usize) -> PathBuf {

@@ -1,21 +1,13 @@
 //! The last sweep is to the validation entries as well.
 
 use crate::common::{folder, json, stderr, tenfill};
+use crate::sweeps::random;
 use std::fmt::Write;
 use std::path::Path;
 use tenfill_engine::bayes::{Data, Fit, Slices};
 use tenfill_engine::shard::{Dataset, Split};
 use tenfill_engine::stream::{LANES, Share, Stream};
 use tenfill_engine::team::Team;
-
-/// Numbers that look random, the same everywhere.
-fn random(seed: u64) -> impl FnMut() -> f64 {
-    let mut state = seed;
-    move || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 33) as f64 / (1u64 << 31) as f64
-    }
-}
 
 const OPTIONS: &str = "--modes a,b,c --value value --weights w --duplicates mean";
 
