@@ -306,11 +306,12 @@ pub(super) fn together(tiles: usize) -> usize {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::dispatch::limit;
 
-    fn numbers(count: usize, seed: u64) -> Vec<f64> {
+    /// Numbers that look random, between -0.5 and 0.5.
+    pub(crate) fn numbers(count: usize, seed: u64) -> Vec<f64> {
         let mut state = seed;
         let mut next = || {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

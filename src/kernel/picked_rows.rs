@@ -103,15 +103,7 @@ impl Rows<'_> {
 mod tests {
     use super::*;
     use crate::dispatch::limit;
-
-    fn numbers(count: usize, seed: u64) -> Vec<f64> {
-        let mut state = seed;
-        let mut next = || {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (state >> 33) as f64 / (1u64 << 31) as f64 - 0.5
-        };
-        (0..count).map(|_| next()).collect()
-    }
+    use crate::picked::tests::numbers;
 
     #[test]
     fn a_panel_in_single_precision_adds_up_in_double() {

@@ -213,8 +213,8 @@ impl Course {
             self.trimmed = true;
             // What tells nothing of two modes may tell of a third. Where the rank is left to the data, components of further
             // pairs and of all modes make up for it; where it is given there may be no room for these.
-            let before = Box::new(fit.posterior.clone());
             let may_drop = limits.ranks.is_none() || fit.posterior.levels.len() == 2;
+            let before = may_drop.then(|| Box::new(fit.posterior.clone()));
             if may_drop && let Some((left, gain)) = fit.trim(validation, WORTH_DROPPING)? {
                 self.left.retain(|change| *change != Change::More);
                 let (percent, plural) = (100.0 * gain, if left == 1 { "" } else { "s" });
@@ -224,7 +224,7 @@ impl Course {
                 // Rows that were fitted without the others may say otherwise.
                 let first = self.trial(best);
                 self.tried.push(first);
-                *kept = Some(before);
+                *kept = before;
                 (self.change, self.sweeps, self.best) = (Some(Change::Fewer), 0, None);
                 (self.last, self.before) = (None, Some(best));
                 return Ok(0);

@@ -173,12 +173,11 @@ impl Trainer {
         let best = self.state.best.as_ref();
         let done = course.done || best.is_some_and(stale);
         let may_refit = |best: &Best| course.may_refit(best.validation_mse, &data, validation);
-        self.extra.plan.done = !(done && terms.recipe.refit && best.is_some_and(may_refit));
-        if done && !self.extra.plan.done {
+        let refits = done && terms.recipe.refit && best.is_some_and(may_refit);
+        if refits {
             *before = Some(Box::new(fit.posterior.clone()));
-        } else {
-            self.extra.plan.done = done;
         }
+        self.extra.plan.done = done && !refits;
         Ok(true)
     }
 
