@@ -44,5 +44,6 @@ mod thresholds;
 mod times_split;
 mod traces;
 mod transform;
+mod uneven;
 mod usage;
 mod weights;

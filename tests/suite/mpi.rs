@@ -45,6 +45,11 @@ fn the_same_bits_on_1_2_and_4_processes() {
     let table = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/ratings.csv");
     let recipe = format!("complete {} --rank 4,4,4 --max-iterations 40 --threads 1", table.display());
     alone(place, &format!("{recipe} -o alone-recipe"));
+    // Rows that differ in how many entries they have have coordinates of their own.
+    crate::uneven::synth(place, "--dims 9000,6000,30 --entries 900000");
+    alone(place, "convert uneven.csv -o uneven --split 90/10/0 --value value");
+    let uneven = format!("complete uneven {PLAIN} --no-clip --max-iterations 12");
+    alone(place, &format!("{uneven} -o alone-uneven"));
     for size in [1, 2, 4] {
         let output = succeed(&mut mpirun(place, size, &format!("{plain} -o run{size} --json")));
         // One process speaks for all.
@@ -53,6 +58,11 @@ fn the_same_bits_on_1_2_and_4_processes() {
         succeed(&mut mpirun(place, size, &format!("{recipe} -o recipe{size}")));
         assert!(
             result(&place.join(format!("recipe{size}"))) == result(&place.join("alone-recipe")),
+            "{size}"
+        );
+        succeed(&mut mpirun(place, size, &format!("{uneven} -o uneven{size}")));
+        assert!(
+            result(&place.join(format!("uneven{size}"))) == result(&place.join("alone-uneven")),
             "{size}"
         );
     }

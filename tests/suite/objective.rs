@@ -103,7 +103,7 @@ fn damage_met_in_a_pass_is_named() {
 fn regularised(dataset: &Dataset, ranks: &[usize], kind: PenaltyKind) -> Regularised {
     let mut objective = Regularised::new(open(dataset, ranks, 1 << 30, Access::Cached));
     let (counts, time) = bias_fit::count(dataset.manifest(), objective.data.train(), Some((1, 2))).unwrap();
-    objective.coordinates = Some(Coordinates::new(&counts));
+    objective.coordinates = Some(Coordinates::smoothed(&counts));
     objective.penalty = Penalty { kind, lambda: 0.1, smoothing: 1e-4 };
     let biases =
         counts.modes.iter().map(|mode| (0..mode.len()).map(|i| (i as f64).sin()).collect()).collect();
@@ -133,6 +133,45 @@ fn the_gradient_with_biases_coordinates_and_penalty_belongs_to_the_cost() {
         objective.cost_and_gradient(&at, &mut gradient).unwrap();
         assert!(gradient.factors[1].as_slice().iter().all(|x| *x == 0.0));
     }
+}
+
+/// Where entries are spread unevenly, gradients, steps and chunks are those of the cost in other coordinates.
+#[test]
+fn coordinates_for_uneven_data_belong_to_the_cost() {
+    let folder = tempfile::tempdir().unwrap();
+    let (dims, ranks) = ([40, 300, 20], [2, 3, 2]);
+    let (dataset, _) = data(folder.path(), &dims, 150_000);
+    let mut objective = Regularised::new(open(&dataset, &ranks, 1 << 30, Access::Cached));
+    objective.data.cut(4);
+    let (mut counts, _) = bias_fit::count(dataset.manifest(), objective.data.train(), None).unwrap();
+    // The data are even: these are not.
+    for weights in &mut counts.modes {
+        weights.iter_mut().enumerate().for_each(|(row, n)| *n *= 1.0 + row as f64);
+    }
+    objective.coordinates = Some(Coordinates::even(&counts));
+    let at = point(&dims, &ranks, 3);
+    let found = check_gradient(&Preconditioned, &mut objective, &at, 4).unwrap();
+    assert!(found.slope > 1.9 && found.relative_error < 1e-6, "{found:?}");
+
+    let along = point(&dims, &ranks, 6);
+    let along = Tangent { factors: along.factors, core: along.core };
+    let mut whole = Tangent::zeros_like(&at);
+    let cost = objective.cost_and_gradient(&at, &mut whole).unwrap();
+    let slope: f64 = numbers(&whole).iter().zip(numbers(&along)).map(|(g, d)| g * d).sum();
+    let sums = objective.step_sums(&at, &along).unwrap();
+    assert!((sums.slope / (slope / 2.0) - 1.0).abs() < 1e-9, "{} {slope}", sums.slope);
+    let line = objective.line_polynomial(&at, &along).unwrap();
+    assert!((line[0] / cost.total - 1.0).abs() < 1e-9 && (line[1] / slope - 1.0).abs() < 1e-9, "{line:?}");
+
+    let (mut sum, mut part) = (Tangent::zeros_like(&at), Tangent::zeros_like(&at));
+    let mut costs = 0.0;
+    for chunk in 0..objective.chunks() {
+        costs += objective.chunk_cost_and_gradient(chunk, &at, &mut part).unwrap().total;
+        sum.axpby(1.0, &part, 1.0);
+    }
+    assert_eq!(objective.chunks(), 4);
+    assert!((costs / cost.total - 1.0).abs() < 1e-9, "{costs} {cost:?}");
+    close(&numbers(&sum), &numbers(&whole), "chunks");
 }
 
 #[test]

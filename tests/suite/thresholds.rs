@@ -19,6 +19,7 @@ const FILES: &[&str] = &[
     "manifold/damped.rs",
     "objective/bias_fit.rs",
     "objective/coordinates.rs",
+    "objective/evenness.rs",
     "objective/fibres.rs",
     "run/kind.rs",
 ];

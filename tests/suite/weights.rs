@@ -142,7 +142,7 @@ fn the_weighted_gradient_belongs_to_the_weighted_cost() {
     let mean = dataset.manifest().mean();
     let (biases, damping) = bias_fit::fit(objective.data.train(), order, &counts, mean, None).unwrap();
     assert!(damping.modes.iter().any(|damping| *damping < 1e6), "{damping:?}");
-    objective.coordinates = Some(Coordinates::new(&counts));
+    objective.coordinates = Some(Coordinates::smoothed(&counts));
     objective.penalty = Penalty { kind: PenaltyKind::Log, lambda: 0.1, smoothing: 1e-4 };
     objective.data.set_biases(Some(biases));
     let found = check_gradient(&Preconditioned, &mut objective, &some_point(5), 6).unwrap();

@@ -74,15 +74,15 @@ impl<'a> Frame<'a> {
         sum + xi.core.dot(&eta.core)
     }
 
-    /// Shortens every row of a mode whose share of g_x(xi, xi) is above that mode's bound to it. Rows say nothing of one
-    /// another, so that processes need not either.
-    pub fn bound_rows(&self, xi: &mut Tangent, most: impl Fn(usize) -> f64) {
+    /// Shortens every row whose share of g_x(xi, xi) is above its bound, `most(mode, row)`. Rows say nothing of one another,
+    /// so that processes need not either.
+    pub fn bound_rows(&self, xi: &mut Tangent, most: impl Fn(usize, usize) -> f64) {
         for (mode, frame) in self.modes.iter().enumerate() {
-            let (rows, r, most) = (&mut xi.factors[mode], frame.weights.len(), most(mode));
+            let (rows, r) = (&mut xi.factors[mode], frame.weights.len());
             let metric = frame.metric();
             let largest = frame.weights.iter().fold(0.0, |most: f64, &w| most.max(w));
             for index in rows.own() {
-                let row = rows.row_mut(index);
+                let (row, most) = (rows.row_mut(index), most(mode, index));
                 // Nearly all rows are so short that their length alone tells.
                 if largest * row.iter().map(|x| x * x).sum::<f64>() <= most {
                     continue;

@@ -267,7 +267,7 @@ fn rows_are_shortened_to_their_bound_and_no_others() {
         };
         // The second row's share is the bound: some are above it, some below, of every mode.
         let mut after = before.clone();
-        frame.bound_rows(&mut after, |mode| share(&before, mode, 1));
+        frame.bound_rows(&mut after, |mode, _| share(&before, mode, 1));
         assert_eq!(after.core, before.core);
         for (mode, dim) in point.dims().into_iter().enumerate() {
             let most = share(&before, mode, 1);

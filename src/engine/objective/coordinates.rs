@@ -1,4 +1,4 @@
-//! Count-smoothed coordinates: rows with many entries weigh more in the norm of the tensor.
+//! Coordinates in which rows with many entries weigh more in the norm of the tensor.
 
 use super::bias_fit::Counts;
 use crate::rows::Rows;
@@ -11,20 +11,21 @@ const FROM_COUNTS: f64 = 0.4;
 
 /// The coordinates V_d of a model X = G x_d U_d in which V_d is orthonormal:
 ///
-/// U_d = diag(p_d)^(-1/2) V_d,   p_d,i = 0.4 n_i / m + 0.6 / n_d, at least 0.5 / m,
+/// U_d = diag(p_d)^(-1/2) V_d
 ///
-/// with n_i entries (or their weight) of m in row i, and n_d rows that have any. The norm of the core is then that of
-/// the tensor over entries drawn with the probabilities p_1,i p_2,j ... instead of uniformly. Rows
-/// without train entries are zero.
+/// with weights p_d,i of the rows. The norm of the core is then that of the tensor over entries drawn with
+/// probabilities in proportion to p_1,i p_2,j ... instead of uniformly. Rows without train entries are zero.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Coordinates {
     /// p^(-1/2) per mode, in the user's order; 0 for rows without entries.
     scales: Vec<Vec<f64>>,
+    even: bool,
 }
 
 impl Coordinates {
-    /// From the number of train entries of every row, or their weight.
-    pub fn new(counts: &Counts) -> Self {
+    /// Where a penalty on the core is to be fair to rare rows: p_d,i = 0.4 n_i / m + 0.6 / n_d, at least 0.5 / m, with n_i
+    /// entries (or their weight) of m in row i, and n_d rows that have any.
+    pub fn smoothed(counts: &Counts) -> Self {
         let scales = counts.modes.iter().map(|weights| {
             let weight: f64 = weights.iter().sum();
             let rows = weights.iter().filter(|&&n| n > 0.0).count() as f64;
@@ -37,12 +38,36 @@ impl Coordinates {
             };
             weights.iter().map(scale).collect()
         });
-        Coordinates { scales: scales.collect() }
+        Coordinates { scales: scales.collect(), even: false }
+    }
+
+    /// Where entries are spread unevenly over rows: p_d,i = N_d n_i / m of N_d rows, 1 on average.
+    ///
+    /// By a row of V_d the cost has a second derivative of about n_i / p_d,i times what the other factors say: the same for
+    /// all rows. So it is to the metric as if entries were drawn uniformly, which is what the metric takes for granted.
+    /// Without, steps that suit frequent rows are too short for rare ones by what their numbers of entries differ.
+    pub fn even(counts: &Counts) -> Self {
+        let scales = counts.modes.iter().map(|weights| {
+            let mean = weights.iter().sum::<f64>() / weights.len() as f64;
+            weights.iter().map(|&n| if n > 0.0 { (mean / n).sqrt() } else { 0.0 }).collect()
+        });
+        Coordinates { scales: scales.collect(), even: true }
+    }
+
+    /// Whether the plain method's rules hold in these: entries are as if drawn uniformly.
+    pub fn are_even(&self) -> bool {
+        self.even
     }
 
     /// p^(-1/2) of a mode's rows.
     pub fn scales(&self, mode: usize) -> &[f64] {
         &self.scales[mode]
+    }
+
+    /// p of a row.
+    pub fn weight(&self, mode: usize, row: usize) -> f64 {
+        let scale = self.scales[mode][row];
+        if scale > 0.0 { 1.0 / (scale * scale) } else { 0.0 }
     }
 
     /// to = diag(p^(-1/2)) from: a factor from these coordinates to the model's, or a gradient back.
@@ -86,7 +111,7 @@ mod tests {
 
     #[test]
     fn weights_add_up_to_one_and_follow_counts() {
-        let coordinates = Coordinates::new(&Counts {
+        let coordinates = Coordinates::smoothed(&Counts {
             modes: vec![vec![10.0, 0.0, 70.0, 20.0]],
             buckets: Vec::new(),
             per_weight: 1.0,

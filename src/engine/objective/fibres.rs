@@ -5,6 +5,7 @@
 //! diagonal is left out: it says how many entries a row has, and nothing of directions. These entries are few, so they
 //! are collected in one pass, and power iterations need no further one.
 
+use super::coordinates::Coordinates;
 use super::remote_rows::RemoteRows;
 use super::streamed::{Stored, Streamed};
 use super::targets::Targets;
@@ -69,11 +70,22 @@ struct Level {
     most: usize,
 }
 
-/// The clipped residuals of the entries that share fibres at a point, for every level but the first; `rms` is the root
-/// mean square of the residuals. Of more than `most` entries per level those of some fibres are taken, by a hash. One pass.
+/// The clipped residuals of the entries that share fibres at a point, in the model's own factors, for every level but the
+/// first; `rms` is the root mean square of the residuals. Of more than `most` entries per level those of some fibres are
+/// taken, by a hash. One pass.
+///
+/// In other coordinates residuals are e_i / sqrt(p_i), p_i being the weight of the row in the mode: then all rows have as much
+/// of their own in the matrix as V has, and as much noise. (With the weights of the other modes, too, a few rare cells
+/// would be all that the spectrum sees.)
 ///
 /// All processes get the same.
-pub fn shared_fibres(data: &Streamed, point: &Point, rms: f64, most: usize) -> Result<Vec<Fibres>> {
+pub fn shared_fibres(
+    data: &Streamed,
+    point: &Point,
+    coordinates: Option<&Coordinates>,
+    rms: f64,
+    most: usize,
+) -> Result<Vec<Fibres>> {
     let (train, order) = (data.train(), data.mode_order());
     let stored = Stored::new(&point.core, order);
     let mut room = RemoteRows::default();
@@ -96,7 +108,13 @@ pub fn shared_fibres(data: &Streamed, point: &Point, rms: f64, most: usize) -> R
         })?;
         Ok(kept)
     })?;
-    Ok(together(train, lanes, order.len() - 1))
+    let mut fibres = together(train, lanes, order.len() - 1);
+    if let Some(coordinates) = coordinates {
+        for (fibres, &mode) in fibres.iter_mut().zip(&order[1..]) {
+            fibres.scale(coordinates.scales(mode));
+        }
+    }
+    Ok(fibres)
 }
 
 /// e / sqrt(1 + (e / c)^2).
@@ -224,6 +242,13 @@ impl Fibres {
             fibres.ends.push(fibres.ids.len() as u32);
         }
         fibres
+    }
+
+    /// Every residual times the number of its row.
+    fn scale(&mut self, by: &[f64]) {
+        for (residual, &id) in self.residuals.iter_mut().zip(&self.ids) {
+            *residual *= by[id as usize] as f32;
+        }
     }
 
     /// How many entries there are.

@@ -5,13 +5,15 @@
 //! |---|---|
 //! | the mean squared residual over the train entries, its gradient, the step's sums | [`Streamed`] |
 //! | the memory that takes | [`Needs`] |
-//! | the same for data with noise | [`Regularised`]: with [`Coordinates`], a [`Penalty`], biases |
+//! | the same where entries are spread unevenly, or data have noise | [`Regularised`]: with [`Coordinates`], a [`Penalty`], biases |
+//! | whether entries are spread unevenly over rows | [`may_be_uneven`], [`is_uneven`] |
 //! | what residuals of entries in the same fibre have in common | [`shared_fibres`] |
 //! | biases and their damping, from the data | [`bias_fit`] |
 //! | errors on any split, with biases and clipping | [`score`](fn@score) |
 
 pub mod bias_fit;
 mod coordinates;
+mod evenness;
 mod fibres;
 mod needs;
 mod penalty;
@@ -23,6 +25,7 @@ mod targets;
 mod unseen;
 
 pub use coordinates::Coordinates;
+pub use evenness::{is_uneven, may_be_uneven};
 pub use fibres::{Fibres, shared_fibres};
 pub use needs::{GrowthMemory, Needs};
 pub use penalty::{Penalty, PenaltyKind};

@@ -134,6 +134,14 @@ impl Needs {
         Needs { copies: self.copies + 2, constant, ..self }
     }
 
+    /// For coordinates in which entries are spread evenly, where they are not as they are: a scale and a count per row; of a
+    /// point the model's own factors, those of a direction, and those of a model that is scored. (A sum per lane and row is
+    /// there before the solver's copies are.)
+    pub fn with_coordinates(self, manifest: &Manifest) -> Self {
+        let rows: u64 = manifest.modes.iter().map(|mode| u64::from(mode.dim)).sum();
+        Needs { copies: self.copies + 3, constant: self.constant + 16 * rows, ..self }
+    }
+
     /// Where something else comes first and gives its memory back, as much as the more demanding one takes.
     pub fn after(self, first: &Needs) -> Self {
         let (copies, constant) = (self.copies.max(first.copies), self.constant.max(first.constant));

@@ -1,4 +1,4 @@
-//! The objective for data with noise: targets less biases, smoothed coordinates, a penalty.
+//! The objective in other coordinates, and for data with noise: targets less biases, a penalty.
 
 use super::coordinates::Coordinates;
 use super::penalty::Penalty;
@@ -94,9 +94,54 @@ fn scale(coordinates: &Coordinates, point: &Point, to: &mut Point) {
 }
 
 impl Regularised {
-    /// Whether the cost is the mean squared residual in the point's own coordinates, and nothing else.
+    /// Whether the cost is the mean squared residual, with entries spread evenly over rows, and nothing else.
     fn is_plain(&self) -> bool {
-        self.coordinates.is_none() && self.penalty.lambda == 0.0 && self.held.is_empty()
+        let even = self.coordinates.as_ref().is_none_or(Coordinates::are_even);
+        even && self.penalty.lambda == 0.0 && self.held.is_empty()
+    }
+
+    /// Cost and partials by V of a pass that gives those by the model's own factors.
+    fn gradient(
+        &mut self,
+        point: &Point,
+        partials: &mut Tangent,
+        pass: impl FnOnce(&mut Streamed, &Point, &mut Tangent) -> Result<Cost>,
+    ) -> Result<Cost> {
+        let Some(coordinates) = self.coordinates.take() else {
+            return pass(&mut self.data, point, partials);
+        };
+        let (mut model, direction) = self.take_room(point);
+        scale(&coordinates, point, &mut model);
+        let cost = pass(&mut self.data, &model, partials);
+        self.room = Some((model, direction));
+        // The chain rule: by V, the partials are those by U times p^(-1/2).
+        for (mode, rows) in partials.factors.iter_mut().enumerate() {
+            coordinates.scale_in_place(mode, rows);
+        }
+        self.coordinates = Some(coordinates);
+        cost
+    }
+
+    /// What a pass tells of a point and a direction, given in the model's own factors.
+    fn along<T>(
+        &mut self,
+        point: &Point,
+        direction: &Tangent,
+        pass: impl FnOnce(&mut Streamed, &Point, &Tangent) -> Result<T>,
+    ) -> Result<T> {
+        let Some(coordinates) = self.coordinates.take() else {
+            return pass(&mut self.data, point, direction);
+        };
+        let (mut model, mut along) = self.take_room(point);
+        scale(&coordinates, point, &mut model);
+        for (mode, rows) in direction.factors.iter().enumerate() {
+            coordinates.scale(mode, rows, &mut along.factors[mode]);
+        }
+        along.core.copy_from(&direction.core);
+        let told = pass(&mut self.data, &model, &along);
+        self.room = Some((model, along));
+        self.coordinates = Some(coordinates);
+        told
     }
 }
 
@@ -104,21 +149,8 @@ impl Objective for Regularised {
     type Error = crate::error::Error;
 
     fn cost_and_gradient(&mut self, point: &Point, partials: &mut Tangent) -> Result<Cost> {
-        let mut cost = match self.coordinates.take() {
-            None => self.data.cost_and_gradient(point, partials)?,
-            Some(coordinates) => {
-                let (mut model, direction) = self.take_room(point);
-                scale(&coordinates, point, &mut model);
-                let cost = self.data.cost_and_gradient(&model, partials);
-                self.room = Some((model, direction));
-                // The chain rule: by V, the partials are those by U times p^(-1/2).
-                for (mode, rows) in partials.factors.iter_mut().enumerate() {
-                    coordinates.scale_in_place(mode, rows);
-                }
-                self.coordinates = Some(coordinates);
-                cost?
-            }
-        };
+        let mut cost =
+            self.gradient(point, partials, |data, model, partials| data.cost_and_gradient(model, partials))?;
         for mode in 0..point.order() {
             if self.is_held(mode) {
                 partials.factors[mode].fill(0.0);
@@ -135,8 +167,12 @@ impl Objective for Regularised {
     }
 
     fn chunks(&self) -> usize {
-        // A penalty and other coordinates belong to the whole data.
+        // A penalty and smoothed coordinates belong to the whole data.
         if self.is_plain() { self.data.chunks() } else { 1 }
+    }
+
+    fn row_weight(&self, mode: usize, row: usize) -> f64 {
+        self.coordinates.as_ref().map_or(1.0, |coordinates| coordinates.weight(mode, row))
     }
 
     fn leading_mode(&self) -> Option<usize> {
@@ -149,25 +185,13 @@ impl Objective for Regularised {
         point: &Point,
         partials: &mut Tangent,
     ) -> Result<Cost> {
-        self.data.chunk_cost_and_gradient(chunk, point, partials)
+        self.gradient(point, partials, |data, model, partials| {
+            data.chunk_cost_and_gradient(chunk, model, partials)
+        })
     }
 
     fn step_sums(&mut self, point: &Point, direction: &Tangent) -> Result<LinearisedStep> {
-        let sums = match self.coordinates.take() {
-            None => self.data.step_sums(point, direction)?,
-            Some(coordinates) => {
-                let (mut model, mut along) = self.take_room(point);
-                scale(&coordinates, point, &mut model);
-                for (mode, rows) in direction.factors.iter().enumerate() {
-                    coordinates.scale(mode, rows, &mut along.factors[mode]);
-                }
-                along.core.copy_from(&direction.core);
-                let sums = self.data.step_sums(&model, &along);
-                self.room = Some((model, along));
-                self.coordinates = Some(coordinates);
-                sums?
-            }
-        };
+        let sums = self.along(point, direction, |data, model, along| data.step_sums(model, along))?;
         let (slope, curvature) = self.penalty.step(&point.core, &direction.core, sums.slope, sums.curvature);
         Ok(LinearisedStep { slope, curvature })
     }
@@ -175,8 +199,8 @@ impl Objective for Regularised {
     /// Without a penalty only: along the line that this polynomial belongs to, a norm of the core
     /// is none.
     fn line_polynomial(&mut self, point: &Point, direction: &Tangent) -> Result<Vec<f64>> {
-        debug_assert!(self.penalty.lambda == 0.0 && self.coordinates.is_none());
-        self.data.line_polynomial(point, direction)
+        debug_assert!(self.penalty.lambda == 0.0);
+        self.along(point, direction, |data, model, along| data.line_polynomial(model, along))
     }
 
     fn validation(&mut self, point: &Point) -> Result<Option<f64>> {

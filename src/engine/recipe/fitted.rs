@@ -34,7 +34,7 @@ pub fn fitted(state: &State, extra: &Extra, coordinates: Option<&Coordinates>) -
         }
     };
     let mut point = extra.better_before(state).map_or_else(|| state.model(), |(point, _)| point).clone();
-    if let Some(coordinates) = coordinates.filter(|_| stage.smoothed) {
+    if let Some(coordinates) = coordinates.filter(|_| stage.has_coordinates()) {
         for (mode, factor) in point.factors.iter_mut().enumerate() {
             coordinates.scale_in_place(mode, factor);
         }

@@ -6,10 +6,10 @@ use super::settings::{BiasChoice, Recipe};
 use crate::bayes::{Room, Slices, per_weight};
 use crate::control::Control;
 use crate::error::{Error, Result};
-use crate::manifold::Point;
+use crate::manifold::{Point, orthonormalize};
 use crate::model::{Biases, Clip};
 use crate::objective::bias_fit::{self, Counts};
-use crate::objective::{Coordinates, Penalty, Regularised};
+use crate::objective::{Coordinates, Penalty, Regularised, is_uneven, may_be_uneven};
 use crate::shard::Manifest;
 use crate::solver::{Algorithm, Beta, Options, Solver, State};
 
@@ -42,7 +42,8 @@ pub(super) struct Fitting {
     pub(super) terms: Terms,
     pub(super) objective: Regularised,
     pub(super) solver: Solver,
-    /// Entries of every row, and the coordinates that follow from them; where biases or a penalty are given.
+    /// Entries of every row, where biases or a penalty are given; and the coordinates that follow from them, there and where
+    /// entries are spread unevenly.
     pub(super) counts: Option<Counts>,
     pub(super) coordinates: Option<Coordinates>,
     /// What sweeps over rows need to go through the train entries.
@@ -57,11 +58,13 @@ impl Fitting {
         Fitting { terms, objective, solver, counts: None, coordinates: None, slices: None }
     }
 
-    /// Counts the entries of every row, where the recipe needs that.
-    pub(super) fn count(&mut self) -> Result<()> {
-        if !self.terms.recipe.is_plain() && !self.terms.recipe.sweeps {
-            let train = self.objective.data.train();
-            let (counts, _) = bias_fit::count(&self.terms.manifest, train, self.terms.recipe.bias_time)?;
+    /// Counts the entries of every row, where a stage needs that.
+    pub(super) fn count(&mut self, stage: &Stage) -> Result<()> {
+        let (manifest, train) = (&self.terms.manifest, self.objective.data.train());
+        if stage.even {
+            self.coordinates = Some(Coordinates::even(&bias_fit::count(manifest, train, None)?.0));
+        } else if !self.terms.recipe.is_plain() && !self.terms.recipe.sweeps {
+            let (counts, _) = bias_fit::count(manifest, train, self.terms.recipe.bias_time)?;
             self.take_counts(counts);
         }
         Ok(())
@@ -69,8 +72,41 @@ impl Fitting {
 
     /// Takes the entries of every row, and the coordinates that follow from them.
     pub(super) fn take_counts(&mut self, counts: Counts) {
-        self.coordinates = Some(Coordinates::new(&counts));
+        self.coordinates = Some(Coordinates::smoothed(&counts));
         self.counts = Some(counts);
+    }
+
+    /// Goes over to coordinates in which entries are spread evenly, where they are not as they are, and says whether; and
+    /// the passes that this has taken.
+    pub(super) fn even_out(&mut self) -> Result<(bool, usize)> {
+        let (manifest, train) = (&self.terms.manifest, self.objective.data.train());
+        if !may_be_uneven(manifest, train)? {
+            return Ok((false, 0));
+        }
+        let (counts, _) = bias_fit::count(manifest, train, None)?;
+        // Rows without entries are zero in these: there must be others for all components.
+        let seen = |weights: &Vec<f64>| weights.iter().filter(|&&n| n > 0.0).count();
+        let enough = counts.modes.iter().zip(&self.terms.bound).all(|(of, &rank)| seen(of) >= rank);
+        if !(enough && is_uneven(&counts, manifest.train.entries)) {
+            return Ok((false, 1));
+        }
+        self.terms.control.detail("rows differ in how many entries they have: steps allow for that");
+        self.coordinates = Some(Coordinates::even(&counts));
+        self.objective.coordinates.clone_from(&self.coordinates);
+        Ok((true, 1))
+    }
+
+    /// The point of a model in the present coordinates, with orthonormal factors.
+    pub(super) fn into_coordinates(&self, mut point: Point) -> Result<Point> {
+        let Some(coordinates) = &self.coordinates else { return Ok(point) };
+        for (mode, factor) in point.factors.iter_mut().enumerate() {
+            coordinates.unscale_in_place(mode, factor);
+            let upper = orthonormalize(factor).map_err(|dependent| {
+                Error::request(format!("the model to start from cannot be used: {dependent}"))
+            })?;
+            point.core = point.core.mode_product(mode, &upper);
+        }
+        Ok(point)
     }
 
     /// Finds out what sweeps over rows need.
@@ -89,7 +125,7 @@ impl Fitting {
         if !stage.held.contains(&true) {
             objective.held.clear();
         }
-        objective.coordinates = if stage.smoothed { self.coordinates.clone() } else { None };
+        objective.coordinates = if stage.has_coordinates() { self.coordinates.clone() } else { None };
         let smoothing = SMOOTHING * self.terms.variance;
         objective.penalty = Penalty { kind: stage.kind, lambda: stage.lambda, smoothing };
         let biases = if stage.bias == BiasChoice::None { None } else { biases.cloned() };

@@ -15,6 +15,9 @@ pub struct Stage {
     pub held: Vec<bool>,
     /// Whether rows are in count-smoothed coordinates.
     pub smoothed: bool,
+    /// Whether they are in coordinates in which entries are spread evenly. Not in files from before there were any.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub even: bool,
     /// Which biases; never `Auto`.
     pub bias: BiasChoice,
     /// The weight of the penalty.
@@ -120,6 +123,7 @@ impl Plan {
                 ranks: ranks.to_vec(),
                 held: vec![false; ranks.len()],
                 smoothed: false,
+                even: false,
                 bias: BiasChoice::None,
                 lambda: 0.0,
                 kind: PenaltyKind::Nuclear,
@@ -207,6 +211,11 @@ impl Plan {
 }
 
 impl Stage {
+    /// Whether a point stands for a model in coordinates of its own.
+    pub fn has_coordinates(&self) -> bool {
+        self.smoothed || self.even
+    }
+
     /// That of biases and a penalty that are given.
     pub fn fixed(recipe: &Recipe, ranks: &[usize]) -> Self {
         let lambda = match recipe.penalty {
@@ -217,6 +226,7 @@ impl Stage {
             ranks: ranks.to_vec(),
             held: vec![false; ranks.len()],
             smoothed: true,
+            even: false,
             bias: recipe.bias,
             lambda,
             kind: recipe.penalty_kind.unwrap_or_default(),

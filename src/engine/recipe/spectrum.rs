@@ -33,7 +33,10 @@ pub(super) fn append(
     seed: u64,
 ) -> Result<Option<Point>> {
     let (dims, levels) = (from.dims(), objective.data.mode_order().to_vec());
-    let mut fibres = shared_fibres(&objective.data, from, rms, most)?;
+    let mut fibres = match &objective.coordinates {
+        None => shared_fibres(&objective.data, from, None, rms, most)?,
+        some => shared_fibres(&objective.data, &objective.model(from), some.as_ref(), rms, most)?,
+    };
     let (mut factors, mut beyond_chance): (Vec<Rows>, f64) = (Vec::new(), 1.0);
     for mode in 0..dims.len() {
         let mut rows = widened(&from.factors[mode], have[mode], ranks[mode]);

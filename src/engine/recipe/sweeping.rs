@@ -43,11 +43,24 @@ impl Trainer {
 
     /// Goes on with sweeps where the plain method has shown not to be the right one.
     pub(super) fn enter_sweeping(&mut self) -> Result<()> {
+        self.leave_coordinates();
         self.fitting.release();
         self.fitting.find_slices()?;
         let team = self.fitting.objective.data.team();
         self.state = State::idle(&self.fitting.terms.dims, team, Some(&self.state));
         self.enter_fit(None)
+    }
+
+    /// Writes the best model so far in its own factors: nobody has the coordinates of its point from here on.
+    fn leave_coordinates(&mut self) {
+        let coordinates = self.fitting.coordinates.take();
+        let (Some(best), Some((stage, _))) = (&mut self.state.best, &mut self.extra.best) else { return };
+        if let Some(coordinates) = coordinates.filter(|_| stage.even) {
+            for (mode, factor) in best.point.factors.iter_mut().enumerate() {
+                coordinates.scale_in_place(mode, factor);
+            }
+            stage.even = false;
+        }
     }
 
     /// The first rows: those of another fit, where there is one.
@@ -258,7 +271,8 @@ fn change_of(change: Option<&Change>, mode_order: &[usize]) -> Move {
 
 fn stage(ranks: Vec<usize>, held: &[bool]) -> Stage {
     let held = if held.is_empty() { vec![false; ranks.len()] } else { held.to_vec() };
-    Stage { ranks, held, smoothed: false, bias: BiasChoice::Modes, lambda: 0.0, kind: PenaltyKind::Nuclear }
+    let (bias, kind) = (BiasChoice::Modes, PenaltyKind::Nuclear);
+    Stage { ranks, held, smoothed: false, even: false, bias, lambda: 0.0, kind }
 }
 
 fn nothing_to_sweep() -> Error {

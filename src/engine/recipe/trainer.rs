@@ -8,7 +8,7 @@ use super::settings::{BiasChoice, Recipe};
 use crate::bayes::{Course, Fit, Origins, Position, Posterior, Slices};
 use crate::control::Control;
 use crate::error::{Error, Result};
-use crate::manifold::{Point, orthonormalize};
+use crate::manifold::Point;
 use crate::model::{Biases, Ends, Matched, Uncertainty};
 use crate::objective::bias_fit::{self, Damping};
 use crate::objective::{Coordinates, Regularised};
@@ -139,11 +139,15 @@ impl Trainer {
         let mut extra = Extra::plain(ranks);
         let mut fitting = Fitting::new(terms, objective);
         let mut state;
+        let mut counted = 0;
+        if plain_first && options.algorithm == Algorithm::Auto {
+            (extra.plan.stage.even, counted) = fitting.even_out()?;
+        }
         if plain_first && spectral {
             let team = fitting.objective.data.team();
             state = State::idle(&fitting.terms.dims, team, None);
         } else if plain_first {
-            let point = plain_start(&fitting.objective)?;
+            let point = fitting.into_coordinates(plain_start(&fitting.objective)?)?;
             state = fitting.solver.start(&mut fitting.objective, point)?;
             let auto = options.algorithm == Algorithm::Auto;
             if options.algorithm == Algorithm::Stochastic || auto && cold && enough(&fitting.objective) {
@@ -164,6 +168,7 @@ impl Trainer {
             state.first_gradient_norm = state.last.gradient_norm;
             extra.plan.enter(stage, Move::Begin);
         }
+        state.last.passes += counted;
         let mut trainer = Trainer { state, extra, fitting };
         if plain_first && spectral {
             trainer.begin_with_spectrum()?;
@@ -188,7 +193,7 @@ impl Trainer {
         if extra.sweeping.is_some() {
             fitting.find_slices()?;
         } else {
-            fitting.count()?;
+            fitting.count(&extra.plan.stage)?;
         }
         fitting.adopt(&extra.plan.stage, extra.biases.as_ref());
         Ok(Trainer { state, extra, fitting })
@@ -460,16 +465,7 @@ fn take_over(fitting: &Fitting, extra: &mut Extra, matched: &Matched, stage: &mu
     let model = &matched.model;
     stage.ranks = model.point.ranks().to_vec();
     stage.held = (0..stage.ranks.len()).map(|mode| model.is_held(mode)).collect();
-    let mut point = model.point.clone().divided(fitting.objective.data.team());
-    if let Some(coordinates) = &fitting.coordinates {
-        for (mode, factor) in point.factors.iter_mut().enumerate() {
-            coordinates.unscale_in_place(mode, factor);
-            let upper = orthonormalize(factor).map_err(|dependent| {
-                Error::request(format!("the model to start from cannot be used: {dependent}"))
-            })?;
-            point.core = point.core.mode_product(mode, &upper);
-        }
-    }
+    let point = fitting.into_coordinates(model.point.clone().divided(fitting.objective.data.team()))?;
     extra.biases = extra.biases.take().map(|own| matched.biases(own));
     Ok(point)
 }

@@ -92,6 +92,8 @@ fn with_room(
     }
     let grows = config.solver.algorithm == Algorithm::Auto || config.init == Init::Spectral;
     let plain = if has_chunks(config) { needs.with_chunks() } else { needs };
+    let even = config.solver.algorithm == Algorithm::Auto;
+    let plain = if even { plain.with_coordinates(manifest) } else { plain };
     // Components may be looked for in what a fit leaves over.
     let plain = if grows { plain.with_growth(manifest, &config.rank, threads) } else { plain };
     if config.recipe.is_plain() {

@@ -64,6 +64,12 @@ pub trait Objective {
         None
     }
 
+    /// By how much a row counts in the norm of the tensor, 1 on average over a mode's rows: not the same for all where
+    /// coordinates allow for rows that have more entries than others.
+    fn row_weight(&self, _mode: usize, _row: usize) -> f64 {
+        1.0
+    }
+
     /// The share of a chunk in [`cost_and_gradient`](Self::cost_and_gradient): the shares of all chunks
     /// add up to the whole.
     ///

@@ -275,10 +275,10 @@ impl Solver {
         if about.first {
             let missed = about.bars[0].unwrap_or(state.last.cost) * state.point.cells();
             let (most, dims) = (about.most_change() * missed, state.point.dims());
-            frame.bound_rows(&mut state.direction, |mode| {
+            frame.bound_rows(&mut state.direction, |mode, row| {
                 // Of the leading mode, only the chunk's own rows move.
                 let moving = if Some(mode) == objective.leading_mode() { chunks as f64 } else { 1.0 };
-                MOST_OF_A_ROW * most * moving / dims[mode] as f64
+                MOST_OF_A_ROW * most * moving * objective.row_weight(mode, row) / dims[mode] as f64
             });
             let change = frame.inner(&state.direction, &state.direction);
             if change > most {

@@ -20,10 +20,13 @@ pub struct Arguments {
     /// At most so many seeds of each class
     #[arg(long, default_value_t = 30)]
     seeds: u64,
+    /// The first of them: settings were chosen with 1 to 33 in sight
+    #[arg(long, default_value_t = 1)]
+    first_seed: u64,
     /// Only classes whose name has this in it
     #[arg(long, default_value = "")]
     only: String,
-    /// Iterations that a run has
+    /// Iterations that a run has; five times as many for uneven data
     #[arg(long, default_value_t = 400)]
     iterations: u32,
 }
@@ -32,11 +35,32 @@ pub struct Arguments {
 enum Data {
     /// By `synth`.
     Synth(&'static str),
-    /// At ids of mode sizes n whose frequency falls as 1 / id.
-    Zipf { n: u32, entries: usize },
-    /// With a constant added that is a hundred times the RMS.
-    Offset { n: u32, entries: usize },
+    /// Here.
+    Drawn(Drawn),
 }
+
+/// Entries of a tensor of rank 5.
+struct Drawn {
+    distribution: Distribution,
+    dims: [usize; 3],
+    /// The frequency of an id of a mode falls as id^-exponent.
+    exponents: [f64; 3],
+    entries: usize,
+    /// A constant is added that is so many times the RMS.
+    offset: f64,
+}
+
+const UNEVEN: Drawn = Drawn {
+    distribution: Distribution::Uniform,
+    dims: [2000; 3],
+    exponents: [0.5; 3],
+    entries: 600_000,
+    offset: 0.0,
+};
+const LIKE_RATINGS: Drawn =
+    Drawn { dims: [20_000, 3000, 100], exponents: [0.5, 0.8, 0.0], entries: 1_200_000, ..UNEVEN };
+const OFFSET: Drawn =
+    Drawn { dims: [1000; 3], exponents: [0.0; 3], entries: 240_000, offset: 100.0, ..UNEVEN };
 
 struct Class {
     name: &'static str,
@@ -51,7 +75,11 @@ const fn synth(name: &'static str, rank: &'static str, seeds: u64, noise: f64, d
     Class { name, data: Data::Synth(data), rank, seeds, noise }
 }
 
-const CLASSES: [Class; 21] = [
+const fn drawn(name: &'static str, noise: f64, data: Drawn) -> Class {
+    Class { name, data: Data::Drawn(data), rank: "5", seeds: 3, noise }
+}
+
+const CLASSES: [Class; 27] = [
     synth("order 2, OS 15", "4", 30, 0.0, "--dims 1000,800 --rank 4 --oversampling 15"),
     synth("order 4, OS 12", "4,3,3,2", 10, 0.0, "--dims 400,300,200,100 --rank 4,3,3,2 --oversampling 12"),
     synth("order 5, OS 12", "3,2,2,2,2", 5, 0.0, "--dims 100,80,60,50,40 --rank 3,2,2,2,2 --oversampling 12"),
@@ -125,13 +153,13 @@ const CLASSES: [Class; 21] = [
         0.0,
         "--dims 1000,1000,1000 --rank 5 --entries 379473 --condition 5",
     ),
-    Class {
-        name: "uneven (Zipf) 2000^3",
-        data: Data::Zipf { n: 2000, entries: 600_000 },
-        rank: "5",
-        seeds: 3,
-        noise: 0.0,
-    },
+    drawn("uneven (Zipf) 2000^3", 0.0, Drawn { exponents: [1.0; 3], ..UNEVEN }),
+    drawn("half as many entries", 0.0, Drawn { exponents: [1.0; 3], entries: 300_000, ..UNEVEN }),
+    drawn("uneven, 1 / sqrt(id)", 0.0, UNEVEN),
+    drawn("uneven, Gaussian", 0.0, Drawn { distribution: Distribution::Gaussian, ..UNEVEN }),
+    drawn("uneven 20000x3000x100", 0.0, LIKE_RATINGS),
+    drawn("the same, noise 1e-3", 1e-3, LIKE_RATINGS),
+    drawn("the same, noise 1e-1", 1e-1, LIKE_RATINGS),
     synth(
         "noise 1e-3 of the RMS",
         "5",
@@ -162,13 +190,7 @@ const CLASSES: [Class; 21] = [
         0.0,
         "--dims 300,300,300 --rank 5 --entries 8100000 --condition 5",
     ),
-    Class {
-        name: "a large offset, 1000^3",
-        data: Data::Offset { n: 1000, entries: 240_000 },
-        rank: "6",
-        seeds: 3,
-        noise: 0.0,
-    },
+    Class { rank: "6", ..drawn("a large offset, 1000^3", 0.0, OFFSET) },
 ];
 
 /// The share of the values' variance that may be left on the test entries, and the multiple of the noise.
@@ -209,28 +231,35 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
     println!(
         "solved, and of these passes and iterations: median (most); solved: test MSE at most {SOLVED:e} of the variance,"
     );
-    println!("or {FLOOR} times that of the noise; {} iterations", arguments.iterations);
+    println!(
+        "or {FLOOR} times that of the noise; {0} iterations, 5 x {0} for uneven data",
+        arguments.iterations
+    );
     println!("{:26} {:>5} | {:>27} | {:>27} | {:>27}", "class", "tried", "before", "cg", "auto");
     for class in CLASSES.iter().filter(|class| class.name.contains(&arguments.only)) {
         let mut tallies = [Tally::default(), Tally::default(), Tally::default()];
         let seeds = class.seeds.min(arguments.seeds);
-        for seed in 1..=seeds {
+        let uneven = matches!(&class.data, Data::Drawn(drawn) if drawn.exponents != [0.0; 3]);
+        let iterations = arguments.iterations * if uneven { 5 } else { 1 };
+        for seed in arguments.first_seed..arguments.first_seed + seeds {
             let data = place.dir.join("class.tenfill");
-            make(place, &class.data, seed, &data)?;
+            make(place, class, seed, &data)?;
             let limit = limit(&data, class.noise)?;
+            // Each way has a folder of its own: an older tenfill does not replace the run of a newer one.
             let ways = [
-                (arguments.before.as_ref(), &[][..]),
-                (Some(&place.tenfill), &["--algorithm", "cg"][..]),
-                (Some(&place.tenfill), &["--algorithm", "auto"][..]),
+                ("before", arguments.before.as_ref(), &[][..]),
+                ("cg", Some(&place.tenfill), &["--algorithm", "cg"][..]),
+                ("auto", Some(&place.tenfill), &["--algorithm", "auto"][..]),
             ];
-            for ((tenfill, options), tally) in ways.into_iter().zip(&mut tallies) {
+            for ((name, tenfill, options), tally) in ways.into_iter().zip(&mut tallies) {
                 let Some(tenfill) = tenfill else { continue };
                 let mut command = Command::new(tenfill);
                 command.args(["complete", "--quiet", "--json", "--force", "--rank", class.rank]);
                 command.args(["--bias", "none", "--penalty", "0", "--no-clip"]);
-                command.args(["--max-iterations", &arguments.iterations.to_string()]);
+                command.args(["--max-iterations", &iterations.to_string()]);
                 command.args(["--seed", &seed.to_string()]).args(options);
-                tally.add(&last_line(command.arg("-o").arg(place.dir.join("class-run")).arg(&data))?, limit);
+                let out = place.dir.join(format!("class-run-{name}"));
+                tally.add(&last_line(command.arg("-o").arg(out).arg(&data))?, limit);
             }
             std::fs::remove_dir_all(&data).map_err(|error| error.to_string())?;
         }
@@ -248,22 +277,24 @@ fn limit(data: &Path, noise: f64) -> Result<f64, String> {
     Ok((SOLVED * manifest.variance()).max(FLOOR * noise * noise * square))
 }
 
-fn make(place: &Place, data: &Data, seed: u64, out: &Path) -> Result<(), String> {
+fn make(place: &Place, class: &Class, seed: u64, out: &Path) -> Result<(), String> {
     let seed_text = seed.to_string();
-    /// Where along a mode a number from 0 to 1 falls.
-    type Pick = fn(u32, f64) -> u32;
-    let (n, entries, pick, offset): (u32, usize, Pick, f64) = match *data {
+    let drawn = match &class.data {
         Data::Synth(options) => {
             let mut synth = Command::new(&place.tenfill);
             synth.args(["synth", "--quiet", "--force", "--seed", &seed_text]).args(options.split(' '));
             return run_command(synth.arg("-o").arg(out)).map(|_| ());
         }
-        // The inverse of the distribution function log(1 + id) / log(1 + n).
-        Data::Zipf { n, entries } => (n, entries, |n, u| (f64::from(n + 1).powf(u) - 1.0) as u32, 0.0),
-        Data::Offset { n, entries } => (n, entries, |n, u| (f64::from(n) * u) as u32, 100.0),
+        Data::Drawn(drawn) => drawn,
+    };
+    // The inverse of the distribution function log(1 + id) / log(1 + n), or (id / n)^(1 - exponent).
+    let pick = |mode: usize, u: f64| {
+        let (n, exponent) = (drawn.dims[mode] as f64, drawn.exponents[mode]);
+        let id = if exponent == 1.0 { (n + 1.0).powf(u) - 1.0 } else { n * u.powf(1.0 / (1.0 - exponent)) };
+        id.min(n - 1.0) as usize
     };
     // Not the seed of the run, whose start comes from the same generator.
-    let point = random_point(&[n as usize; 3], &[5; 3], Distribution::Uniform, 1000 + seed);
+    let point = random_point(&drawn.dims, &[5; 3], drawn.distribution, 1000 + seed);
     let mut state = seed;
     // SplitMix64.
     let mut uniform = || {
@@ -276,9 +307,11 @@ fn make(place: &Place, data: &Data, seed: u64, out: &Path) -> Result<(), String>
     // The mean square of a tensor of orthonormal factors is that of its core over all cells.
     let rms = (point.core.dot(&point.core) / point.cells()).sqrt();
     let mut text = String::from("i,j,k,value\n");
-    for _ in 0..entries + entries / 10 {
-        let index = [0; 3].map(|_: u32| pick(n, uniform()).min(n - 1) as usize);
-        let value = point.value_at(&index) + offset * rms;
+    for _ in 0..drawn.entries + drawn.entries / 10 {
+        let index = [0, 1, 2].map(|mode| pick(mode, uniform()));
+        // Box and Muller's normal number.
+        let chance = (-2.0 * (1.0 - uniform()).ln()).sqrt() * (std::f64::consts::TAU * uniform()).cos();
+        let value = point.value_at(&index) + (drawn.offset + class.noise * chance) * rms;
         let _ = writeln!(text, "{},{},{},{value}", index[0], index[1], index[2]);
     }
     let csv = place.dir.join("class.csv");
