@@ -19,8 +19,8 @@ const REFIT: &str = " (before the last sweep, which fits these, too)";
 pub(super) fn say_learned(outcome: &Outcome, context: &Context) {
     if !outcome.learned {
         context.control.say(
-            "the model is no better than the mean of the train values: it has learned nothing; try a lower rank, \
-             --rank auto with validation entries, or more data",
+            "the model is no better than the mean of the train values: it has learned nothing; are these the right columns? \
+             Another --rank, or more entries, may tell more",
         );
     }
 }

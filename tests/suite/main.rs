@@ -15,6 +15,7 @@ mod earlier;
 mod encoding;
 mod fill;
 mod fill_sd;
+mod found_rank;
 mod inside;
 mod interrupted;
 mod joined;

@@ -6,6 +6,7 @@
 //! | the mean squared residual over the train entries, its gradient, the step's sums | [`Streamed`] |
 //! | the memory that takes | [`Needs`] |
 //! | the same where entries are spread unevenly, or data have noise | [`Regularised`]: with [`Coordinates`], a [`Penalty`], biases |
+//! | how much rows explain by themselves | [`main_effects`](fn@main_effects) |
 //! | whether entries are spread unevenly over rows | [`may_be_uneven`], [`is_uneven`] |
 //! | what residuals of entries in the same fibre have in common | [`shared_fibres`] |
 //! | biases and their damping, from the data | [`bias_fit`] |
@@ -15,6 +16,7 @@ pub mod bias_fit;
 mod coordinates;
 mod evenness;
 mod fibres;
+mod main_effects;
 mod needs;
 mod penalty;
 mod regularised;
@@ -27,6 +29,7 @@ mod unseen;
 pub use coordinates::Coordinates;
 pub use evenness::{is_uneven, may_be_uneven};
 pub use fibres::{Fibres, shared_fibres};
+pub use main_effects::main_effects;
 pub use needs::{GrowthMemory, Needs};
 pub use penalty::{Penalty, PenaltyKind};
 pub use regularised::Regularised;

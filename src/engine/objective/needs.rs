@@ -27,8 +27,8 @@ pub struct Needs {
     pub padded: u64,
     /// The rows of a point and a direction that a process reads and others own.
     pub views: u64,
-    /// Whether there are other processes.
-    pub several: bool,
+    /// How many processes there are.
+    pub processes: usize,
     /// What a copy of the state of sweeps takes.
     pub swept: u64,
     /// How many lanes of a sweep there is room for at a time, and the bytes of the sums of its rows.
@@ -96,7 +96,12 @@ impl Needs {
             + flags * if several { 3 } else { 1 }
             + if several { MESSAGES } else { 0 }
             + threads as u64 * (window + PER_THREAD);
-        Needs { copy, copies, lane, lanes, padded, views, several, swept: 0, sweep_room: (0, 0), constant }
+        Needs { copy, copies, lane, lanes, padded, views, processes, swept: 0, sweep_room: (0, 0), constant }
+    }
+
+    /// Whether there are other processes.
+    pub fn several(&self) -> bool {
+        self.processes > 1
     }
 
     /// For biases: for every index these, counts, scales, and a sum per lane.
@@ -128,7 +133,7 @@ impl Needs {
     pub fn with_growth(self, manifest: &Manifest, ranks: &[usize], threads: usize) -> Self {
         let most = GrowthMemory::of(manifest, ranks).entries as u64 * (ranks.len() as u64 - 1);
         // Of several processes they travel as words: what was collected, what is sent, what has come.
-        let kept = most * if self.several { 3 * RECORD } else { RECORD };
+        let kept = most * if self.several() { 3 * RECORD } else { RECORD };
         let block = manifest.train.entries.min(65_535) * 16 * (ranks.len() as u64 - 1);
         let constant = self.constant + kept + block * (threads as u64).min(self.lanes);
         Needs { copies: self.copies + 2, constant, ..self }
@@ -146,6 +151,13 @@ impl Needs {
     pub fn after(self, first: &Needs) -> Self {
         let (copies, constant) = (self.copies.max(first.copies), self.constant.max(first.constant));
         Needs { copies, constant, ..self }
+    }
+
+    /// Where something of other ranks comes first, likewise.
+    pub fn after_other(self, first: &Needs) -> Self {
+        let (fewest, whole) = (first.fewest(), self.total(self.fewest()));
+        let constant = first.constant.max(whole.saturating_sub(first.total(fewest) - first.constant));
+        Needs { constant, swept: self.swept, sweep_room: self.sweep_room, ..*first }
     }
 
     /// A copy of the solver's state, to go back to where a pass is cut short, and to be written while the next
@@ -169,7 +181,7 @@ impl Needs {
     /// The fewest lane buffers that will do: one, but of several processes each needs all of its lanes',
     /// because their sums wait for those of the lanes before.
     pub fn fewest(&self) -> u64 {
-        if self.several { self.lanes } else { 1 }
+        if self.several() { self.lanes } else { 1 }
     }
 
     /// How many lane buffers fit into a budget: all lanes', or as many as there is room for.
@@ -177,7 +189,7 @@ impl Needs {
         match (self.fewest()..=self.lanes).rev().find(|&buffers| self.total(buffers) <= budget) {
             Some(buffers) => Ok(buffers),
             None => {
-                let what = match self.several {
+                let what = match self.several() {
                     false => "a run of this rank (factors, gradient, directions and one lane)".into(),
                     true => format!(
                         "a process of this run (its rows of factors, gradient and directions, and {} lanes)",

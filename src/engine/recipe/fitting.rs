@@ -24,6 +24,9 @@ pub(super) struct Terms {
     pub(super) dims: Vec<usize>,
     /// The highest ranks.
     pub(super) bound: Vec<usize>,
+    /// The highest ranks of components that are found one by one before sweeps, where the rank is left to the data; empty
+    /// where there are none.
+    pub(super) grown: Vec<usize>,
     pub(super) seed: u64,
     /// The variance of the train values.
     pub(super) variance: f64,
@@ -35,6 +38,13 @@ pub(super) struct Terms {
     pub(super) manifest: Manifest,
     /// Makes a solver with the metric of the run.
     pub(super) make_solver: Box<dyn Fn(Options) -> Solver + Send>,
+}
+
+impl Terms {
+    /// The highest ranks while components are found one by one.
+    pub(super) fn growth_bound(&self) -> &[usize] {
+        if self.grown.is_empty() { &self.bound } else { &self.grown }
+    }
 }
 
 /// Objective and solver, which follow the stage.
@@ -86,7 +96,7 @@ impl Fitting {
         let (counts, _) = bias_fit::count(manifest, train, None)?;
         // Rows without entries are zero in these: there must be others for all components.
         let seen = |weights: &Vec<f64>| weights.iter().filter(|&&n| n > 0.0).count();
-        let enough = counts.modes.iter().zip(&self.terms.bound).all(|(of, &rank)| seen(of) >= rank);
+        let enough = counts.modes.iter().zip(self.terms.growth_bound()).all(|(of, &rank)| seen(of) >= rank);
         if !(enough && is_uneven(&counts, manifest.train.entries)) {
             return Ok((false, 1));
         }

@@ -39,9 +39,19 @@ const MOST_AGE: usize = 15;
 /// Other random starts, where there is no spectrum.
 const MOST_RESTARTS: usize = 3;
 /// Where validation decides, growth is for data of which biases explain less than this share.
-const UNBIASED: f64 = 0.1;
+pub(super) const UNBIASED: f64 = 0.1;
 /// Values have no mean to speak of where their variance is more than this share of their mean square.
 const NO_MEAN: f64 = 0.5;
+
+/// Where the rank is left to the data, so many components of all modes together are looked for at most,
+pub const MOST_GROWN_RANK: usize = 12;
+/// and only where rows by themselves explain at most [`UNBIASED`]. A component is followed by none where it leaves more than this
+/// share of the validation error,
+const LITTLE: f64 = 0.95;
+/// nor as long as an iteration leaves less than this share of the cost: then nothing is missing.
+const FALLING: f64 = 0.8;
+/// What is left of the variance in the end is noise, and not what is missing, where it is at most this share.
+const MOSTLY: f64 = 0.5;
 
 /// Where the way to missing components stands; it goes into checkpoints.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -55,6 +65,9 @@ pub struct Growth {
     pub flat: bool,
     /// The error of the fit that it has to be better than, which is kept.
     pub before: Option<f64>,
+    /// The validation error before the newest component, where the rank is left to the data.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub without: Option<f64>,
     /// Random starts that were tried.
     pub restarts: usize,
     /// Whether there is nothing more to try.
@@ -108,7 +121,8 @@ impl Trainer {
         if self.is_growing() {
             let age = plan.costs.len();
             let settled = age >= LEAST_AGE && plan.leaves_more(1, SETTLED);
-            if self.state.stuck || age >= MOST_AGE || settled {
+            let falls = self.finds_rank() && !plan.leaves_more(1, FALLING);
+            if self.state.stuck || age >= MOST_AGE && !falls || settled {
                 return self.next_component().map(|()| true);
             }
             return Ok(false);
@@ -182,22 +196,44 @@ impl Trainer {
 
     /// One component more, or the end where none is found.
     fn next_component(&mut self) -> Result<()> {
+        if self.finds_rank() {
+            let (error, variance) = (self.error(), self.fitting.terms.variance);
+            let without = self.extra.plan.growth.without.replace(error);
+            if error > LITTLE * without.unwrap_or(variance) {
+                return self.end_growth();
+            }
+        }
         let have = self.extra.plan.growth.components;
         let point = self.state.point.clone();
         let rms = self.state.last.train_mse.sqrt();
         if self.append_to(&point, have, rms)? {
             return Ok(());
         }
+        if self.finds_rank() {
+            return self.end_growth();
+        }
         self.extra.plan.growth.components = 0;
         self.end_elsewhere()
+    }
+
+    /// Whether the rank is left to the data while components are found.
+    fn finds_rank(&self) -> bool {
+        !self.fitting.terms.grown.is_empty()
+    }
+
+    /// There are as many components as there will be: they are fitted to the end, or have shown that these are other data.
+    fn end_growth(&mut self) -> Result<()> {
+        self.settle();
+        if self.error() > MOSTLY * self.fitting.terms.variance { self.end_probe() } else { Ok(()) }
     }
 
     /// Goes on from a point with one component more than it has; `false` where none is found.
     fn append_to(&mut self, point: &Point, have: usize, rms: f64) -> Result<bool> {
         let terms = &self.fitting.terms;
-        let at = |count: usize| -> Vec<usize> { terms.bound.iter().map(|&rank| rank.min(count)).collect() };
-        let (had, ranks, last) = (at(have), at(have + 1), ranks_are(&terms.bound, have + 1));
-        let most = GrowthMemory::of(&terms.manifest, &terms.bound).entries;
+        let bound = terms.growth_bound();
+        let at = |count: usize| -> Vec<usize> { bound.iter().map(|&rank| rank.min(count)).collect() };
+        let (had, ranks, last) = (at(have), at(have + 1), ranks_are(bound, have + 1));
+        let most = GrowthMemory::of(&terms.manifest, bound).entries;
         let seed = terms.seed.wrapping_add(1 + have as u64);
         let found = append(&mut self.fitting.objective, point, &had, &ranks, rms, most, seed)?;
         self.state.last.passes += PASSES;
@@ -251,7 +287,7 @@ impl Trainer {
     fn end_elsewhere(&mut self) -> Result<()> {
         let error = self.error();
         let growth = &mut self.extra.plan.growth;
-        let full = self.extra.plan.stage.ranks == self.fitting.terms.bound;
+        let full = self.extra.plan.stage.ranks == self.fitting.terms.growth_bound();
         let better = full && growth.before.is_none_or(|before| error < before);
         let again = growth.restarts > 0 && growth.restarts < MOST_RESTARTS;
         if better {
@@ -303,13 +339,18 @@ impl Trainer {
         }
     }
 
-    /// Begins a run with one component; an error where there is none to be found.
+    /// Begins a run with one component. Where there is none to be found, with sweeps if the rank is left to the data, and an
+    /// error otherwise.
     pub(super) fn begin_with_spectrum(&mut self) -> Result<()> {
         let growth = &mut self.extra.plan.growth;
         (growth.under_way, growth.done) = (true, true);
         if self.first_component()? {
             self.state.last.phase = Some(Phase::Start);
             return Ok(());
+        }
+        if self.finds_rank() {
+            self.settle();
+            return self.enter_sweeping();
         }
         let what = "`init` spectral looks at entries that share all indices but one, and there are too few of these, or \
                     they have nothing in common: leave out `init`";

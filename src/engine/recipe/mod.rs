@@ -11,8 +11,9 @@
 //! | who moves solver, biases and plan on together? | [`Trainer`] |
 //!
 //! Where a rank is given, the paper's method has its turn first: where that explains the validation entries far better
-//! than biases do, the data are low-rank as they are, and it stays. Otherwise, and where the rank is left to the data,
-//! there are sweeps over rows, with priors that are learned ([`bayes`](crate::bayes)). Biases and a penalty that are
+//! than biases do, the data are low-rank as they are, and it stays. Where the rank is left to the data, and rows by
+//! themselves explain hardly anything, components of all modes are looked for first, one by one: sweeps begin with what
+//! rows and pairs of them have in common, which such data need not have. Otherwise there are sweeps over rows, with priors that are learned ([`bayes`](crate::bayes)). Biases and a penalty that are
 //! given are fitted as they are, by conjugate gradients in coordinates that are smoothed by counts.
 
 mod first;
@@ -30,7 +31,7 @@ mod tests;
 mod trainer;
 
 pub use fitted::{Fitted, fitted};
-pub use missing::Growth;
+pub use missing::{Growth, MOST_GROWN_RANK};
 pub use plan::{Move, Plan, Stage, Tried};
 pub use settings::{BiasChoice, PenaltyChoice, Recipe, auto_rank, rating_range};
 pub use sweeping::{AUTO_RANK, MOST_AUTO_RANK};

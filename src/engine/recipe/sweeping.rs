@@ -8,9 +8,12 @@ use super::trainer::{Extra, Setup, Sweeping, Trainer, terms};
 use crate::bayes::{Change, Course, CourseLimits, Data, Fit, Origins};
 use crate::control::Control;
 use crate::error::{Error, Result};
+use crate::manifold::Point;
 use crate::model::Clip;
 use crate::objective::{PenaltyKind, Regularised};
+use crate::shard::Mode;
 use crate::solver::{Best, Objective, Phase, State};
+use crate::units::count;
 
 // What other values do: docs/thresholds.md.
 /// Components of the first pair of modes to begin with, or the rank that was given where that is lower. Priors that
@@ -88,12 +91,39 @@ impl Trainer {
             false => Course::new(order, fit.terms.pair),
         };
         self.state.last.passes += passes;
+        let pair = fit.terms.pair.map(|level| manifest.mode_order[level]);
         let stage = stage(vec![1; order], &[]);
         self.fitting.adopt(&stage, None);
+        self.check_validation(pair)?;
         self.extra.plan.enter(stage, Move::Sweeps);
         self.extra.accepted = None;
         self.extra.sweeping = Some(Box::new(Sweeping { fit, course, before: None }));
         Ok(())
+    }
+
+    /// An error where no validation entry can be compared with what components of two modes say.
+    fn check_validation(&mut self, pair: [usize; 2]) -> Result<()> {
+        let (terms, objective) = (&self.fitting.terms, &mut self.fitting.objective);
+        let nothing = Point::zeros(&terms.dims, &vec![1; terms.dims.len()]).divided(objective.data.team());
+        objective.held = (0..terms.dims.len()).map(|mode| !pair.contains(&mode)).collect();
+        let scored = objective.validation(&nothing)?;
+        objective.held.clear();
+        if scored.is_some() {
+            return Ok(());
+        }
+        let unseen = |mode: usize| {
+            let mode = &terms.manifest.modes[mode];
+            u64::from(mode.dim) - mode.statistics.in_train
+        };
+        let mode = if unseen(pair[0]) > unseen(pair[1]) { pair[0] } else { pair[1] };
+        let Mode { name, dim, .. } = &terms.manifest.modes[mode];
+        let what = format!(
+            "no validation entry has only ids that train entries have, too ({} of {} ids of {name} occur in held-out entries \
+             alone): if {name} numbers the rows, leave it out with `modes`, else hold out entries of known ids",
+            count(unseen(mode)),
+            count(u64::from(*dim)),
+        );
+        objective.data.team().agree(Err(Error::request(what)))
     }
 
     /// A wave of a sweep, and what follows the last one. `false` where that is yet to come.

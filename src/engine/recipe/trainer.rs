@@ -2,6 +2,7 @@
 
 use super::fitted::{Fitted, fitted};
 use super::fitting::{Fitting, Terms};
+use super::missing::UNBIASED;
 use super::plan::{Move, Plan, Stage};
 use super::prepare::{biases_mse, prepare};
 use super::settings::{BiasChoice, Recipe};
@@ -11,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::manifold::Point;
 use crate::model::{Biases, Ends, Matched, Uncertainty};
 use crate::objective::bias_fit::{self, Damping};
-use crate::objective::{Coordinates, Regularised};
+use crate::objective::{Coordinates, Regularised, main_effects};
 use crate::shard::Dataset;
 use crate::solver::{Algorithm, LEAST_CHUNKS, Objective, Options, Solver, State, Stochastic, StoppedBy};
 
@@ -104,6 +105,8 @@ pub struct Setup<'a> {
     pub rank_auto: bool,
     /// Whether the plain method is tried before sweeps.
     pub probe: bool,
+    /// The highest ranks of components of all modes that may be looked for before sweeps; empty for none.
+    pub grown: &'a [usize],
     /// The components that sweeps begin with where none was.
     pub components: usize,
     /// A model to start from.
@@ -130,7 +133,15 @@ impl Trainer {
         let (dataset, recipe, ranks) = (setup.dataset, setup.recipe, setup.ranks);
         let (seed, options, cold, spectral) = (setup.seed, setup.options, setup.cold, setup.spectral);
         let fresh = setup.warm.is_none() && setup.warm_fit.is_none();
-        let plain_first = recipe.is_plain() || setup.probe && fresh;
+        let grows = fresh && !setup.grown.is_empty() && {
+            let explained = main_effects(dataset.manifest(), objective.data.train())?;
+            explained <= UNBIASED
+        };
+        if !grows {
+            setup.grown = &[];
+        }
+        let (spectral, probed) = (spectral || grows, setup.probe && fresh || grows);
+        let plain_first = recipe.is_plain() || probed;
         if recipe.sweeps && !plain_first {
             return Self::begin_sweeping(setup, objective, control);
         }
@@ -172,6 +183,9 @@ impl Trainer {
         let mut trainer = Trainer { state, extra, fitting };
         if plain_first && spectral {
             trainer.begin_with_spectrum()?;
+            if trainer.extra.sweeping.is_some() {
+                return Ok(trainer);
+            }
         }
         trainer.note_best();
         let last = trainer.state.last;
@@ -307,7 +321,7 @@ impl Trainer {
     }
 
     /// The plain method stays, or sweeps follow.
-    fn end_probe(&mut self) -> Result<()> {
+    pub(super) fn end_probe(&mut self) -> Result<()> {
         let said = self.extra.plan.end_probe(self.state.last.iteration).to_string();
         self.fitting.terms.control.say(said);
         if self.extra.plan.done { Ok(()) } else { self.enter_sweeping() }
@@ -449,6 +463,7 @@ pub(super) fn terms(setup: Setup<'_>, control: &Control) -> Terms {
         recipe: setup.recipe.clone(),
         dims: manifest.dims().iter().map(|&dim| dim as usize).collect(),
         bound: setup.ranks.to_vec(),
+        grown: setup.grown.to_vec(),
         seed: setup.seed,
         variance: manifest.variance(),
         control: control.clone(),

@@ -3,7 +3,8 @@
 use crate::bayes::Sizes;
 use crate::error::{Error, IoContext, Result};
 use crate::kernel::Precision;
-use crate::recipe::{AUTO_RANK, BiasChoice, MOST_AUTO_RANK, Recipe};
+use crate::objective::Needs;
+use crate::recipe::{AUTO_RANK, BiasChoice, MOST_AUTO_RANK, MOST_GROWN_RANK, Recipe};
 use crate::shard::{Dataset, Manifest, Split};
 use crate::solver::{Algorithm, Beta, Options, StepRule};
 use crate::storage::{Disk, RunLayout, check_folders, no_run, read_regular, write_atomic};
@@ -75,6 +76,10 @@ pub struct Config {
     /// Whether `rank` is only a bound that was found from counts.
     #[serde(default)]
     pub rank_auto: bool,
+    /// The highest ranks of components of all modes that are looked for before sweeps where rows by themselves explain hardly
+    /// anything; empty where none are.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub grown: Vec<usize>,
     /// The components that sweeps begin with where memory has no room for as many as usual.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub components: Option<usize>,
@@ -132,6 +137,7 @@ impl Config {
             precision: Precision::default(),
             recipe: Recipe::usual(manifest),
             rank_auto: false,
+            grown: Vec::new(),
             components: None,
             lanes: manifest.part.as_ref().map_or(LANES, |part| part.lanes),
             relative_tolerance: RELATIVE_TOLERANCE,
@@ -235,6 +241,23 @@ impl Config {
         while self.rank_auto && self.recipe.sweeps && self.sweep_rank() > AUTO_RANK && dear(self) {
             let lower = (self.sweep_rank() / 2).max(AUTO_RANK);
             self.rank.iter_mut().for_each(|rank| *rank = lower.min(*rank));
+        }
+    }
+
+    /// Lets components of all modes be looked for before sweeps, where the rank is left to the data, values need not be
+    /// ratings, and half of the memory has room for it. Of two modes, sweeps find the same ones.
+    pub(super) fn fit_growth(&mut self, manifest: &Manifest, memory: u64) {
+        let auto = self.rank_auto && self.recipe.sweeps && !self.recipe.straight;
+        let usual = self.init == Init::Scaled && self.solver.algorithm == Algorithm::Auto;
+        if !(auto && usual && manifest.modes.len() > 2) {
+            return;
+        }
+        let ranks = largest_rank(&[MOST_GROWN_RANK], manifest);
+        // As in `fit_rank`, by what is the same on all machines.
+        let needs = Needs::of_several(manifest, &ranks, self.precision, None, 0, self.lanes, 1);
+        let needs = needs.with_coordinates(manifest).with_growth(manifest, &ranks, self.lanes);
+        if needs.total(1) <= memory / 2 {
+            self.grown = ranks;
         }
     }
 

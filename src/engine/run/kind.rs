@@ -14,6 +14,8 @@ const WORSE: f64 = 0.8;
 /// case of three modes, as a multiple of the root of the number of cells (`tenfill-bench classes`, rank 5).
 const PER_DIMENSION: f64 = 5.0;
 const PER_ROOT: f64 = 4.0;
+/// Fewer entries per degree of freedom tell nothing where none are held out.
+const TELLING: f64 = 1.5;
 
 /// What kind of data a run has met.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -46,11 +48,15 @@ impl DataKind {
     /// By the errors of a model of at most these ranks.
     pub(super) fn of(manifest: &Manifest, ranks: &[usize], found: &Found) -> Self {
         let spread = manifest.spread_square();
+        let (dimension, needed) = needed(manifest, ranks);
+        // Few entries are met by any tensor of as many numbers.
+        if found.held_out.is_none() && (manifest.train.entries as f64) < TELLING * dimension {
+            return DataKind::TooFew { entries_needed: needed };
+        }
         let exact = found.held_out.is_none_or(|mse| mse <= EXACT[1] * spread);
-        if !found.biases && exact && found.train_mse <= EXACT[0] * spread {
+        if exact && found.train_mse <= EXACT[0] * spread {
             return DataKind::LowRank;
         }
-        let needed = needed(manifest, ranks);
         let worse = found.held_out.is_some_and(|mse| found.train_mse < WORSE * mse);
         if !found.biases && manifest.train.entries < needed && (worse || !found.learned) {
             return DataKind::TooFew { entries_needed: needed };
@@ -59,22 +65,22 @@ impl DataKind {
     }
 }
 
-/// How many entries would do for these ranks.
-fn needed(manifest: &Manifest, ranks: &[usize]) -> u64 {
+/// The dimension of the tensors of these ranks, and how many entries would do for them.
+fn needed(manifest: &Manifest, ranks: &[usize]) -> (f64, u64) {
     let dims: Vec<f64> = manifest.dims().iter().map(|&dim| f64::from(dim)).collect();
     let factor = |(&n, &r): (&f64, &usize)| n * r as f64 - (r * r) as f64;
     let dimension: f64 = dims.iter().zip(ranks).map(factor).sum::<f64>()
         + ranks.iter().map(|&rank| rank as f64).product::<f64>();
     let root = if dims.len() == 3 { PER_ROOT * dims.iter().product::<f64>().sqrt() } else { 0.0 };
-    (PER_DIMENSION * dimension).max(root).ceil() as u64
+    (dimension, (PER_DIMENSION * dimension).max(root).ceil() as u64)
 }
 
 impl fmt::Display for DataKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            DataKind::LowRank => f.write_str("low-rank as they are: fitted without biases or penalty"),
+            DataKind::LowRank => f.write_str("low-rank: a tensor of this rank explains all entries"),
             DataKind::Noisy { regularised: true } => {
-                f.write_str("noisy: fitted with biases, and with priors that were learned or a penalty")
+                f.write_str("noisy: fitted with biases, and regularised")
             }
             DataKind::Noisy { regularised: false } => {
                 f.write_str("noisy: fitted as they are, without biases or penalty")

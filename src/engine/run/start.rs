@@ -43,6 +43,7 @@ pub(super) fn setup<'a>(config: &'a Config, dataset: &'a Dataset) -> Setup<'a> {
         seed: config.seed,
         rank_auto: config.rank_auto,
         probe: config.recipe.sweeps && !config.sweeps_alone(),
+        grown: &config.grown,
         components: config.sweep_start(),
         warm: None,
         warm_fit: None,
@@ -60,9 +61,9 @@ pub fn with_more(config: &Config, dataset: &Dataset, needs: Needs, threads: usiz
     if !config.recipe.sweeps {
         return with_room(config, dataset, needs, threads, &sizes, None);
     }
-    let lanes = if needs.several { needs.lanes as usize } else { threads.min(config.lanes) };
+    let lanes = if needs.several() { needs.lanes as usize } else { threads.min(config.lanes) };
     let mut least = None;
-    for room in sizes.rooms(lanes, needs.several) {
+    for room in sizes.rooms(lanes, needs.several()) {
         let needs = with_room(config, dataset, needs, threads, &sizes, Some(room));
         if needs.total(needs.fewest()) <= budget {
             return needs;
@@ -85,7 +86,11 @@ fn with_room(
         room.map_or(needs, |room| needs.with_sweeps(sizes.bytes(room), (room.lanes, room.sums)))
     };
     if config.sweeps_alone() {
-        return swept(needs);
+        let sweeps = swept(needs);
+        return match config.grown.is_empty() {
+            true => sweeps,
+            false => sweeps.after_other(&grown(config, dataset, needs, threads)),
+        };
     }
     if !config.recipe.is_plain() && !config.recipe.sweeps {
         return needs.with_biases(dataset).with_recipe();
@@ -100,6 +105,17 @@ fn with_room(
         return plain;
     }
     swept(needs).after(&plain.with_biases(dataset))
+}
+
+/// What components that are looked for before sweeps need, beside what needs no rank.
+fn grown(config: &Config, dataset: &Dataset, needs: Needs, threads: usize) -> Needs {
+    let (manifest, ranks) = (dataset.manifest(), &config.grown);
+    let of = |constant| {
+        let (lanes, processes) = (config.lanes, needs.processes);
+        Needs { constant, ..Needs::of_several(manifest, ranks, config.precision, None, 0, lanes, processes) }
+    };
+    let plain = of(needs.constant).with_coordinates(manifest).with_biases(dataset);
+    plain.with_growth(manifest, ranks, threads)
 }
 
 fn level_dims(manifest: &Manifest) -> Vec<u64> {
@@ -134,6 +150,10 @@ pub(super) fn within(config: &Config, dataset: &Dataset, limits: &Limits) -> (Co
             return (config, would_do);
         }
         would_do = would_do.or(Some(least));
+    }
+    if !config.grown.is_empty() {
+        config.grown.clear();
+        return within(&config, dataset, limits);
     }
     // Not even one has room: whoever opens the data tells what would.
     config.components = None;
@@ -298,7 +318,7 @@ fn say_room(needs: &Needs, config: &Config, manifest: &Manifest, control: &Contr
         control.say(told);
     }
     let wished = rayon::current_num_threads().min(config.lanes).min(needs.lanes as usize);
-    if !needs.several && lanes < wished {
+    if !needs.several() && lanes < wished {
         control
             .say(format!("`memory` has room for the sums of {lanes} of {wished} lanes of a sweep at a time"));
     }

@@ -121,7 +121,9 @@ pub fn complete(
     settle_start(&mut config, dataset, limits.team, control)?;
     // Memory may differ between machines: that of the first process counts.
     let memory = limits.team.told_by_first(|| Ok(limits.memory.to_string()))?;
-    config.fit_rank(dataset.manifest(), memory.parse().unwrap_or(limits.memory));
+    let memory = memory.parse().unwrap_or(limits.memory);
+    config.fit_rank(dataset.manifest(), memory);
+    config.fit_growth(dataset.manifest(), memory);
     config.rank = limits.team.agree(check_rank(&config.rank, dataset.manifest()))?;
     limits.team.agree(config.check_method().and_then(|()| config.check_lanes(limits.team)))?;
     limits.team.check_processors()?;
