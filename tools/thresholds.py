@@ -164,15 +164,36 @@ def changes(outs: list[tuple[dict, dict, dict]]) -> str:
     return f"{', '.join(parts) or 'nothing that is told here'}; {changed} changed"
 
 
-def everything(panel: Panel, constants: dict, keys: dict, tried: set[str]) -> None:
-    """Runs the list, and writes the page."""
-    page = [HEAD.rstrip("\n"), "", *panel.table()]
+def rows_of(page: str) -> dict[tuple[str, str], str]:
+    """The cells of a page that is there, by file and constant."""
+    rows, file = {}, ""
+    for line in page.splitlines():
+        if line.startswith("## "):
+            file = line.removeprefix("## ")
+        elif match := re.match(r"\| `(\w+)` \| `[^`]*` \| .*? \| (.*) \|$", line):
+            rows[file, match[1]] = match[2]
+    return rows
+
+
+def everything(panel: Panel, constants: dict, keys: dict, tried: set[str], only: list[str], commit: str) -> None:
+    """Runs the list, or only some files and `file:NAME` of it, and writes the page."""
+    path = panel.root / "docs" / "thresholds.md"
+    before = path.read_text() if only else ""
+    known = rows_of(before)
+    # Which commit rows are of.
+    told = next((part for part in before.split("\n\n") if part.startswith("Rows are of ")), "")
+    told = f"{told.rstrip('.')}; those of {', '.join(only)} are of {commit}." if told else f"Rows are of {commit}."
+    page = [HEAD.replace("Most rows say", told + "\n\nMost rows say").rstrip("\n"), "", *panel.table()]
     for file, names in constants.items():
         values = dict(CONST.findall((panel.root / "src/engine" / file).read_text()))
         page += ["", f"## {file}", "", "| constant | value | what it decides | other values |", "|---|---|---|---|"]
         for name, about in names.items():
             key = keys[file][name]
+            if only and file not in only and f"{file}:{name}" not in only:
+                cell = known.get((file, name), "not tried")
+                page.append(f"| `{name}` | `{' '.join(values[name].split())}` | {about['decides']} | {cell} |")
+                continue
             cell = panel.cell(key, about["try"], about.get("on", "")) if key in tried and about["try"] else "not tried"
             page.append(f"| `{name}` | `{' '.join(values[name].split())}` | {about['decides']} | {cell} |")
     shutil.rmtree(RUN, ignore_errors=True)
-    (panel.root / "docs" / "thresholds.md").write_text("\n".join(page) + "\n")
+    path.write_text("\n".join(page) + "\n")

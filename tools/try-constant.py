@@ -3,6 +3,7 @@
 
     tools/try-constant.py src/engine/bayes/grow.rs WORTH 5e-4 2e-3 -- {bench} ratings --ranks 0 --seeds 1
     tools/try-constant.py --all    every experiment of tools/thresholds.toml, into docs/thresholds.md
+    tools/try-constant.py --all recipe/missing.rs:LITTLE objective/evenness.rs    these alone; other rows stay
 
 In a copy of the last commit, constants become functions that look for a value in the environment. So they are built
 once, and another value is only another run. A constant that is the length of an array stays one; there, the first form
@@ -141,7 +142,8 @@ def main() -> None:
         keys = rewrite(list(constants))
         build()
         tried = {file: {name: variable(file, name) for name in names} for file, names in constants.items()}
-        thresholds.everything(thresholds.Panel(ROOT, NAMES, sets), constants, tried, keys)
+        commit = git("rev-parse", "--short", "HEAD")
+        thresholds.everything(thresholds.Panel(ROOT, NAMES, sets), constants, tried, keys, arguments[1:], commit)
         return
     if "--" not in arguments or arguments.index("--") < 3:
         sys.exit(__doc__)

@@ -46,7 +46,10 @@ fn noise_is_no_component() {
 #[test]
 fn other_data_have_sweeps_at_once() {
     let place = folder();
-    json(place.path(), "synth -o data --validation 0.1 --dims 100,90,80 --rank 2 --oversampling 20 --noise 0.3");
+    json(
+        place.path(),
+        "synth -o data --validation 0.1 --dims 100,90,80 --rank 2 --oversampling 20 --noise 0.3",
+    );
     json(place.path(), "complete data -o run --max-iterations 3");
     let log = result(&place.path().join("run")).1;
     assert!(log.iter().all(|line| line["phase"] == "sweep" || line["phase"] == "refit"), "{log:?}");

@@ -26,6 +26,9 @@ pub struct Arguments {
     /// Only classes whose name has this in it
     #[arg(long, default_value = "")]
     only: String,
+    /// Only write the first seed's entries of the first class that is made here and not by `synth`, as CSV
+    #[arg(long, value_name = "CSV")]
+    write: Option<PathBuf>,
     /// Iterations that a run has; five times as many for uneven data
     #[arg(long, default_value_t = 400)]
     iterations: u32,
@@ -228,6 +231,15 @@ impl Tally {
 pub fn run(arguments: &Arguments) -> Result<(), String> {
     let place = &arguments.place;
     std::fs::create_dir_all(&place.dir).map_err(|error| error.to_string())?;
+    let classes = || CLASSES.iter().filter(|class| class.name.contains(&arguments.only));
+    if let Some(csv) = &arguments.write {
+        let drawn = classes().find_map(|class| match &class.data {
+            Data::Drawn(drawn) => Some((class, drawn)),
+            Data::Synth(_) => None,
+        });
+        let (class, drawn) = drawn.ok_or("`synth` makes these classes")?;
+        return write(drawn, class.noise, arguments.first_seed, csv);
+    }
     println!(
         "solved, and of these passes and iterations: median (most); solved: test MSE at most {SOLVED:e} of the variance,"
     );
@@ -236,7 +248,7 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
         arguments.iterations
     );
     println!("{:26} {:>5} | {:>27} | {:>27} | {:>27}", "class", "tried", "before", "cg", "auto");
-    for class in CLASSES.iter().filter(|class| class.name.contains(&arguments.only)) {
+    for class in classes() {
         let mut tallies = [Tally::default(), Tally::default(), Tally::default()];
         let seeds = class.seeds.min(arguments.seeds);
         let uneven = matches!(&class.data, Data::Drawn(drawn) if drawn.exponents != [0.0; 3]);
@@ -287,6 +299,27 @@ fn make(place: &Place, class: &Class, seed: u64, out: &Path) -> Result<(), Strin
         }
         Data::Drawn(drawn) => drawn,
     };
+    let csv = place.dir.join("class.csv");
+    write(drawn, class.noise, seed, &csv)?;
+    let mut convert = Command::new(&place.tenfill);
+    convert.args([
+        "convert",
+        "--quiet",
+        "--force",
+        "--modes",
+        "i,j,k",
+        "--value",
+        "value",
+        "--duplicates",
+        "first",
+    ]);
+    convert.args(["--split", "90/0/10", "--seed", &seed_text]);
+    run_command(convert.arg("-o").arg(out).arg(&csv))?;
+    std::fs::remove_file(csv).map_err(|error| error.to_string())
+}
+
+/// Writes the entries of a tensor as CSV.
+fn write(drawn: &Drawn, noise: f64, seed: u64, csv: &Path) -> Result<(), String> {
     // The inverse of the distribution function log(1 + id) / log(1 + n), or (id / n)^(1 - exponent).
     let pick = |mode: usize, u: f64| {
         let (n, exponent) = (drawn.dims[mode] as f64, drawn.exponents[mode]);
@@ -311,24 +344,8 @@ fn make(place: &Place, class: &Class, seed: u64, out: &Path) -> Result<(), Strin
         let index = [0, 1, 2].map(|mode| pick(mode, uniform()));
         // Box and Muller's normal number.
         let chance = (-2.0 * (1.0 - uniform()).ln()).sqrt() * (std::f64::consts::TAU * uniform()).cos();
-        let value = point.value_at(&index) + (drawn.offset + class.noise * chance) * rms;
+        let value = point.value_at(&index) + (drawn.offset + noise * chance) * rms;
         let _ = writeln!(text, "{},{},{},{value}", index[0], index[1], index[2]);
     }
-    let csv = place.dir.join("class.csv");
-    std::fs::write(&csv, text).map_err(|error| error.to_string())?;
-    let mut convert = Command::new(&place.tenfill);
-    convert.args([
-        "convert",
-        "--quiet",
-        "--force",
-        "--modes",
-        "i,j,k",
-        "--value",
-        "value",
-        "--duplicates",
-        "first",
-    ]);
-    convert.args(["--split", "90/0/10", "--seed", &seed_text]);
-    run_command(convert.arg("-o").arg(out).arg(&csv))?;
-    std::fs::remove_file(csv).map_err(|error| error.to_string())
+    std::fs::write(csv, text).map_err(|error| error.to_string())
 }
