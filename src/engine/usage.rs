@@ -1,8 +1,10 @@
-//! What this process has used: processor time and memory, as the operating system counts them.
+//! What this process has used and may use: processor time, memory and open files, as the operating system counts them.
 
 mod memory;
+mod open_files;
 
 pub use memory::System;
+pub use open_files::{allow_many_files, most_open_files};
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

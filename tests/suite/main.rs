@@ -25,6 +25,7 @@ mod missing;
 #[cfg(feature = "mpi")]
 mod mpi;
 mod objective;
+mod open_files;
 mod parquet;
 mod public_api;
 mod recipe;

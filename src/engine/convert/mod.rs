@@ -40,6 +40,7 @@ use crate::shard::{DatasetKind, Split};
 use crate::storage::{Disk, Output, RealDisk, Staging};
 use crate::units;
 use std::path::{Path, PathBuf};
+use crate::usage::allow_many_files;
 
 /// Where rows come from.
 enum Origin {
@@ -126,6 +127,7 @@ fn convert_all(
 ) -> Result<Converted> {
     check_inputs(options)?;
     let staging = Staging::create(disk, &output(options), &DatasetKind)?;
+    allow_many_files(); // of a terabyte of rows there are a thousand scratch files
     let budget = Budget::new(options.memory)?;
     let scratch = scratch_directory(options.temp_dir.as_deref(), &options.output)?;
     let gather = gather_all(options, batches, false, &budget, &scratch, control)?;
