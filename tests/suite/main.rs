@@ -26,6 +26,7 @@ mod missing;
 mod mpi;
 mod objective;
 mod open_files;
+mod pages;
 mod parquet;
 mod public_api;
 mod recipe;
