@@ -126,7 +126,7 @@ pub(super) fn build(
     let entries = pairs.entries().round();
     let absent = Absent::new(options.absent, &level_dims, entries, others as f64, &splitter, seed)?;
     let rows = spool.len();
-    let packing = Packing::new(&level_dims, 2);
+    let packing = Packing::new(&level_dims, 2)?;
     let layout = Layout {
         record: spooled.bytes,
         value_at: spooled.value,
