@@ -17,12 +17,6 @@ pub fn cpu_seconds() -> f64 {
     time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
 }
 
-/// Processor time of the calling thread so far, in seconds.
-pub fn thread_cpu_seconds() -> f64 {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
-}
-
 /// A field of /proc/self/status in bytes; 0 where the system has no such file.
 fn status_bytes(field: &str) -> u64 {
     let Ok(text) = std::fs::read_to_string("/proc/self/status") else { return 0 };

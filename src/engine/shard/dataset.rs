@@ -130,9 +130,10 @@ impl Dataset {
     /// Whether a file of entries is in a part that this process of a team is expected to have.
     pub(crate) fn expects(&self, record: &ShardRecord, team: Team) -> bool {
         let parts = self.manifest.part.as_ref().map_or(&[][..], |part| &part.shards);
-        let start = |rank: usize| rank * parts.len() / team.size();
-        let own = start(team.process())..start(team.process() + 1).max(start(team.process()) + 1);
-        parts.get(own).is_none_or(|own| own.iter().any(|files| files.contains(&record.file)))
+        let own = team.lanes_of(team.process(), parts.len());
+        parts
+            .get(own.start..own.end.max(own.start + 1))
+            .is_none_or(|own| own.iter().any(|files| files.contains(&record.file)))
     }
 
     /// What to say of a shard that is needed and not here.

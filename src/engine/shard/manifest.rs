@@ -403,6 +403,9 @@ pub struct Manifest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weights: Option<Weights>,
     /// Train entries.
+        if self.format_version == 0 {
+            return Err("there is no format version 0".into());
+        }
     pub train: SplitRecord,
     /// Validation entries.
     pub validation: SplitRecord,
@@ -424,6 +427,11 @@ fn is_zero(number: &u64) -> bool {
 }
 
 /// The manifest's file name.
+            if let ModeKind::Bins(bins) = &mode.kind
+                && !bins.ascend(mode.dim)
+            {
+                return Err(format!("the bins of {} have no width, or do not ascend", mode.name));
+            }
 pub const FILE: &str = MANIFEST_FILE;
 /// What the file says it is. Those of before this was said prove themselves by their checksum.
 const KIND: &str = "tenfill dataset";
@@ -643,19 +651,6 @@ impl Manifest {
             && (part.lanes == 0 || part.number >= part.shards.len())
         {
             return Err("there is no such part of a dataset".into());
-        }
-        for mode in &self.modes {
-            match &mode.kind {
-                ModeKind::Integers { labels } | ModeKind::Text { labels }
-                    if !labels.file.starts_with("modes/") || labels.file.contains("..") =>
-                {
-                    return Err(format!("the labels of {} lie outside the dataset", mode.name));
-                }
-                ModeKind::Bins(bins) if !bins.ascend(mode.dim) => {
-                    return Err(format!("the bins of {} have no width, or do not ascend", mode.name));
-                }
-                _ => {}
-            }
         }
         Ok(())
     }
