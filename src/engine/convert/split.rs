@@ -59,7 +59,7 @@ fn unordered(x: u64) -> f64 {
     f64::from_bits(if x >> 63 == 1 { x & !(1 << 63) } else { !x })
 }
 
-/// The times below or at which four fifths and nine tenths of the rows lie, exactly, in four
+/// The times at or below which four fifths and nine tenths of the rows lie, exactly, in four
 /// passes over the spool and a fixed amount of memory.
 pub(super) fn time_thresholds(
     spool: &mut Spool,
@@ -68,34 +68,53 @@ pub(super) fn time_thresholds(
     control: &Control,
 ) -> Result<(f64, f64)> {
     let rows = spool.len();
-    let train = quantile(spool, record, time_at, rows - rows / 5, control)?;
-    let validation = quantile(spool, record, time_at, rows - rows / 10, control)?;
-    Ok((train, validation))
-}
-
-/// The `rank`-th smallest time (from 1), sixteen bits per pass.
-fn quantile(spool: &mut Spool, record: usize, time_at: usize, rank: u64, control: &Control) -> Result<f64> {
-    let (mut prefix, mut left) = (0u64, rank.max(1));
-    for shift in [48u32, 32, 16, 0] {
-        let mut counts = vec![0u64; 1 << 16];
+    let mut wanted = [rows - rows / 5, rows - rows / 10].map(Quantile::new);
+    for shift in [48, 32, 16, 0] {
         spool.for_each_piece(|piece| {
             control.check()?;
             for row in piece.chunks_exact(record) {
                 let mut bytes = [0; 8];
                 bytes.copy_from_slice(&row[time_at..time_at + 8]);
                 let key = ordered(f64::from_le_bytes(bytes));
-                if shift == 48 || key >> (shift + 16) == prefix {
-                    counts[(key >> shift) as usize & 0xffff] += 1;
-                }
+                wanted.iter_mut().for_each(|quantile| quantile.count(key, shift));
             }
             Ok(())
         })?;
+        wanted.iter_mut().for_each(Quantile::settle);
+    }
+    let [train, validation] = wanted.map(|quantile| unordered(quantile.prefix));
+    Ok((train, validation))
+}
+
+/// The time of a rank, sixteen bits per pass.
+struct Quantile {
+    /// The bits that are known.
+    prefix: u64,
+    /// Its rank, from 1, among the times that begin with these.
+    rank: u64,
+    /// How many times go on with which bits.
+    counts: Vec<u64>,
+}
+
+impl Quantile {
+    fn new(rank: u64) -> Self {
+        Quantile { prefix: 0, rank: rank.max(1), counts: vec![0; 1 << 16] }
+    }
+
+    #[inline]
+    fn count(&mut self, key: u64, shift: u32) {
+        if shift == 48 || key >> (shift + 16) == self.prefix {
+            self.counts[(key >> shift) as usize & 0xffff] += 1;
+        }
+    }
+
+    fn settle(&mut self) {
         let mut digit = 0;
-        while digit < 0xffff && counts[digit] < left {
-            left -= counts[digit];
+        while digit < 0xffff && self.counts[digit] < self.rank {
+            self.rank -= self.counts[digit];
             digit += 1;
         }
-        prefix = prefix << 16 | digit as u64;
+        self.prefix = self.prefix << 16 | digit as u64;
+        self.counts.fill(0);
     }
-    Ok(unordered(prefix))
 }
