@@ -2,7 +2,7 @@
 
 use super::along::copied_bytes;
 use super::batch::batch_bytes;
-use super::cells::pairs_of;
+use super::cells::{cells_bytes, pairs_of};
 use super::course::{FEW_MODES, MOST_ROWS_TO_GROW, most_more};
 use super::level::covariance_bytes;
 use super::moments::products_bytes;
@@ -106,7 +106,10 @@ impl Sizes<'_> {
         let windows = window_bytes(dims.len(), entries) + window_bytes(dims.len(), beside);
         let waiting = batch_bytes(most, rank + 1) + windows + products_bytes(rank + 1);
         let lanes = room.lanes as u64;
-        [state, sums.max(cells) * (2 + lanes) + waiting * lanes, if sums < all { sums } else { 2 * sums }]
+        // Validation residuals are looked at by cells when there are none of these.
+        let alike = if more { cells_bytes(beside, dims.len()) } else { 0 };
+        let passing = (sums.max(cells) * (2 + lanes) + waiting * lanes).max(alike);
+        [state, passing, if sums < all { sums } else { 2 * sums }]
     }
 }
 
@@ -125,6 +128,18 @@ fn cells_of_pairs(dims: &[u64]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn cells_of_validation_entries_count_where_sums_are_fewer() {
+        let of = |beside: u64, order: usize| {
+            let dims = vec![100; order];
+            let sizes = Sizes { dims: &dims, entries: 1 << 30, beside, rank: 1, grows: true };
+            sizes.bytes(sizes.rooms(1, false)[0])[1]
+        };
+        assert!(of(1 << 27, 5) >= cells_bytes(1 << 27, 5), "{} bytes", of(1 << 27, 5));
+        assert!(of(1 << 27, 3) > of(1 << 12, 3));
+        assert_eq!(of(1 << 27, 8), of(1 << 40, 8), "they are a share of very many");
+    }
 
     #[test]
     fn the_less_memory_the_more_passes_and_the_last_way_takes_the_least() {
