@@ -1,10 +1,86 @@
 //! Decides which split a row belongs to.
 
-use super::spool::Spool;
+use super::options::{ConvertOptions, SplitRule};
+use super::resolve;
+use super::spool::{RecordLayout, Spool};
 use crate::control::Control;
 use crate::error::Result;
 use crate::ingest::sketch::mix;
-use crate::shard::Split;
+use crate::ingest::{ColumnTimes, TimesSeen};
+use crate::shard::{Manifest, Split, SplitBy};
+use crate::times::format_time;
+
+/// How the rows are split, and what is said of it.
+pub(super) struct SplitPlan {
+    pub(super) splitter: Splitter,
+    /// The rule in words.
+    rule: String,
+    by: SplitBy,
+    pub(super) note: Option<String>,
+}
+
+impl SplitPlan {
+    /// Settles what was asked for; `tagged` rows carry their split. By time, it takes four passes over the spool.
+    pub(super) fn new(
+        options: &ConvertOptions,
+        tagged: bool,
+        time_name: Option<String>,
+        times: &ColumnTimes,
+        (spool, layout): (&mut Spool, &RecordLayout),
+        control: &Control,
+    ) -> Result<Self> {
+        match options.split {
+            _ if tagged => {
+                let (splitter, rule) = (Splitter::Given, "given files".into());
+                Ok(SplitPlan { splitter, rule, by: SplitBy::Given, note: None })
+            }
+            SplitRule::Shares(shares) => {
+                let [train, validation, test] = shares.map(|share| 100.0 * share);
+                let rule = format!("{train:.4}/{validation:.4}/{test:.4} by hash, seed {}", options.seed);
+                let by = SplitBy::Hash { shares, seed: options.seed };
+                let splitter = Splitter::by_hash(shares, options.seed);
+                Ok(SplitPlan { splitter, rule: rule.replace(".0000", ""), by, note: None })
+            }
+            SplitRule::Time => {
+                let unit = times.unit(TimesSeen::SPLIT);
+                let unit = unit.map_err(|other| resolve::mixed("the times of `split` time are", other))?;
+                let (train, validation) = time_thresholds(spool, layout.bytes, layout.time, control)?;
+                let show = |time: f64| unit.seconds(time).map_or_else(String::new, format_time);
+                let note = format!(
+                    "the times of the split are taken as {}: train ends at {}, validation at {}",
+                    unit.name(),
+                    show(train),
+                    show(validation)
+                );
+                let rule = "time: the latest tenth to test, the tenth before to validation".into();
+                let splitter = Splitter::Time { train, validation };
+                Ok(SplitPlan { splitter, rule, by: SplitBy::Time { column: time_name }, note: Some(note) })
+            }
+        }
+    }
+
+    /// Whether every entry of a dataset that rows are appended to is in the split that this puts its cell into.
+    pub(super) fn is_that_of(&self, before: Option<&Manifest>) -> bool {
+        before.is_some_and(|before| {
+            before.split_by.as_ref() == Some(&self.by)
+                && matches!(self.by, SplitBy::Hash { .. })
+                // Rows that were appended by another rule are where that put them.
+                && !before.split_rule.contains("; appended")
+                // What was drawn is in the split of its cell, which is not that of an entry there.
+                && before.absent.is_none()
+        })
+    }
+
+    /// What the manifest says of it. Further rows follow the rule that the dataset began with, unless they are given
+    /// another.
+    pub(super) fn rules(self, before: Option<&Manifest>) -> (String, SplitBy) {
+        let Some(before) = before else { return (self.rule, self.by) };
+        let rules = &before.split_rule;
+        let known = rules.split("; appended: ").any(|rule| rule == self.rule);
+        let all = if known { rules.clone() } else { format!("{rules}; appended: {}", self.rule) };
+        (all, before.split_by.clone().unwrap_or_else(|| SplitBy::of_rule(rules)))
+    }
+}
 
 /// The rule, settled.
 #[derive(Debug, Clone, Copy)]
@@ -61,7 +137,7 @@ fn unordered(x: u64) -> f64 {
 
 /// The times at or below which four fifths and nine tenths of the rows lie, exactly, in four
 /// passes over the spool and a fixed amount of memory.
-pub(super) fn time_thresholds(
+fn time_thresholds(
     spool: &mut Spool,
     record: usize,
     time_at: usize,
