@@ -1,7 +1,8 @@
 //! Writes sorted entries as shards, and the dataset around them.
 
 use super::block::BlockBuilder;
-use super::manifest::{ShardRecord, Split, SplitRecord, ValueStatistics};
+use super::manifest::{ShardRecord, Split, SplitRecord};
+use super::statistics::ValueStatistics;
 use super::weights::WeightSums;
 use super::{HEAD, HEAD_MAGIC, TABLE_ROW, TAIL, TAIL_MAGIC, format_version};
 use crate::error::{Error, IoContext, Result};
