@@ -12,8 +12,7 @@ fn after(directory: &Path, first: &str, arguments: &str) -> Output {
 
 /// A dataset with more than a dozen shards of train entries.
 fn many_shards(directory: &Path) {
-    let made =
-        "synth tucker -o d --dims 3000,2000,20 --rank 1,1,1 --entries 300000 --test 20000 --validation 20000";
+    let made = "synth -o d --dims 3000,2000,20 --rank 1,1,1 --entries 300000 --validation 0.1";
     json(directory, made);
     let shards = std::fs::read_dir(directory.join("d/train")).unwrap().count();
     assert!(shards > 12, "{shards} shards");
