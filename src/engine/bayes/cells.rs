@@ -28,17 +28,14 @@ pub(super) fn pairs_of(order: usize) -> Vec<[usize; 2]> {
     (0..order).flat_map(|a| (a + 1..order).map(move |b| [a, b])).collect()
 }
 
-/// Bytes that a cell takes: its place in a map, which has room to spare, and lists of one pair of modes at a time.
-const CELL: u64 = 128;
-
 /// Of the cells of so many entries, every how many-th is looked at.
 fn every(entries: u64, order: usize) -> u64 {
     (entries.saturating_mul(pairs_of(order).len() as u64)).div_ceil(MOST_CELLS).max(1)
 }
 
-/// The memory of looking at so many entries by their cells.
-pub(super) fn cells_bytes(entries: u64, order: usize) -> u64 {
-    entries.saturating_mul(pairs_of(order).len() as u64).min(MOST_CELLS) * CELL
+/// The most cells of all pairs that are looked at of so many entries.
+pub(super) fn most_cells(entries: u64, order: usize) -> u64 {
+    entries.saturating_mul(pairs_of(order).len() as u64).min(MOST_CELLS)
 }
 
 /// Looks at validation residuals by the cells of some pairs.
@@ -188,8 +185,8 @@ mod tests {
                 let every = every(entries, order);
                 assert!(entries * pairs / every <= MOST_CELLS, "{entries} of {order} modes");
                 assert!(every == 1 || entries * pairs > MOST_CELLS, "{entries} of {order} modes");
-                assert!(cells_bytes(entries, order) >= CELL * (entries * pairs / every));
-                assert!(cells_bytes(entries, order) <= CELL * MOST_CELLS);
+                assert!(most_cells(entries, order) >= entries * pairs / every);
+                assert!(most_cells(entries, order) <= MOST_CELLS);
             }
         }
     }
