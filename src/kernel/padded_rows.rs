@@ -184,14 +184,14 @@ mod tests {
         if !has_vectors() {
             return;
         }
-        for width in WIDTHS {
+        for padded in WIDTHS {
             // The last row's change lies 2 width (rows - 1) + width numbers behind the first.
-            let most = u32::MAX as usize / (2 * width);
-            let of = |rows: usize| super::width(&[1, width], &[rows, 10]);
-            assert_eq!((of(most), of(most + 1)), (Some(width), None));
-            assert_eq!(super::width(&[width, 1], &[10, most]), Some(width));
-            assert!(u32::try_from(2 * width * (most - 1) + width).is_ok());
+            let most = u32::MAX as usize / (2 * padded);
+            let of = |rows: usize| width(&[1, padded], &[rows, 10]);
+            assert_eq!((of(most), of(most + 1)), (Some(padded), None));
+            assert_eq!(width(&[padded, 1], &[10, most]), Some(padded));
+            assert!(u32::try_from(2 * padded * (most - 1) + padded).is_ok());
         }
-        assert_eq!(super::width(&[33, 4], &[10, 10]), None, "there is no such width");
+        assert_eq!(width(&[33, 4], &[10, 10]), None, "there is no such width");
     }
 }
