@@ -2,7 +2,7 @@
 
 use crate::Result;
 use std::path::Path;
-use tenfill_engine::answer::{Observed, Ranking};
+use tenfill_engine::answer::{Observed, Ranking, SeenEntries, observed_with};
 use tenfill_engine::error::Error;
 use tenfill_engine::model::{self, ModeIds, Place, Places, Spreads};
 use tenfill_engine::run::Config;
@@ -119,7 +119,6 @@ impl Model {
         };
         let ranked = mode(ranked)?;
         let mut question = vec![Place::Average; self.ids.len()];
-        let mut known = Vec::new();
         for (name, id) in given {
             let mode = mode(name)?;
             let found = self.ids[mode].find(id).map_err(Error::request)?.index();
@@ -127,17 +126,17 @@ impl Model {
                 return Err(Error::request(format!("the model does not know {name} '{id}'")));
             };
             question[mode] = Place::Index(index);
-            // What was observed at another time was observed.
-            if self.ids[mode].bins().is_none() {
-                known.push((mode, index));
-            }
         }
         let averaged: Vec<bool> =
             (0..question.len()).map(|mode| mode != ranked && question[mode] == Place::Average).collect();
-        let datasets = Config::read(run)?.open_datasets(run)?;
-        let splits = Split::ALL.to_vec();
-        let observed = Observed { datasets: &datasets, splits, each: None, ranked, given: known };
-        let seen = observed.entries(0..1)?;
+        let seen = match observed_with(&self.ids, &question, ranked, None) {
+            Some(given) => {
+                let datasets = Config::read(run)?.open_datasets(run)?;
+                let splits = Split::ALL.to_vec();
+                Observed { datasets: &datasets, splits, each: None, ranked, given }.entries(0..1)?
+            }
+            None => SeenEntries::default(),
+        };
         let places = Places::new(&self.model, &averaged);
         let best = Ranking::new(&places, &question, ranked, None).best(0..1, top, |id| seen.indices(id));
         let answer = |found: tenfill_engine::answer::Ranked| Recommendation {

@@ -4,6 +4,7 @@ use super::outcome::{beside, say_little};
 use super::predict::in_pool;
 use super::{Context, given};
 use serde_json::json;
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tenfill_engine::answer::{
@@ -100,7 +101,8 @@ fn ranking(
     let found = match on {
         On::Split(split) => {
             let held = observed(vec![*split]);
-            in_pool(threads, || ranking_metrics(model, &asked, |range| held.entries(range), control))?
+            let held = |range| held.entries(range).map(Cow::Owned);
+            in_pool(threads, || ranking_metrics(model, &asked, held, control))?
         }
         On::File(source) => {
             let mut rows = Vec::new();
@@ -111,7 +113,7 @@ fn ranking(
                 Ok(())
             })?;
             let held = SeenEntries::new(0..ids[each].dim(), rows);
-            in_pool(threads, || ranking_metrics(model, &asked, |_| Ok(held.clone()), control))?
+            in_pool(threads, || ranking_metrics(model, &asked, |_| Ok(Cow::Borrowed(&held)), control))?
         }
     };
     Ok(Some(found))

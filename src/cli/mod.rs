@@ -42,7 +42,7 @@ use tenfill_engine::message::printable;
 use tenfill_engine::run::unobserved;
 use tenfill_engine::shard::Split;
 use tenfill_engine::team::Team;
-use tenfill_engine::usage::{ignores_hangup, most_threads};
+use tenfill_engine::usage::{allow_many_files, ignores_hangup, most_threads};
 
 #[derive(Parser)]
 #[command(name = "tenfill", version, about, long_about = None, max_term_width = 100)]
@@ -216,6 +216,7 @@ pub fn exit_code_of(arguments: Vec<OsString>) -> u8 {
 
 fn main_with(arguments: Vec<OsString>) -> ExitCode {
     hush_guarded_panics();
+    allow_many_files();
     // Whether programs ask for it must be seen without parsing.
     let json = arguments.iter().any(|argument| argument == "--json");
     let words = arguments.iter().skip(1).cloned().collect();

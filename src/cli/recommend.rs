@@ -5,7 +5,7 @@ use super::{Context, given};
 use serde_json::json;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use tenfill_engine::answer::{Observed, RecommendOptions, recommend};
+use tenfill_engine::answer::{Observed, RecommendOptions, observed_with, recommend};
 use tenfill_engine::error::{Error, Result};
 use tenfill_engine::model::{ModeIds, Model, Place};
 use tenfill_engine::run::Config;
@@ -112,22 +112,19 @@ pub(super) fn run(arguments: Arguments, context: &Context) -> Result<ExitCode> {
     for (mode, place) in &places {
         question[*mode] = *place;
     }
-    // A movie seen at another time is seen: bins need not match, and averages match all.
-    let given = places.iter().filter(|(mode, _)| ids[*mode].bins().is_none());
-    let known = given.clone().filter_map(|(mode, place)| match place {
-        Place::Index(index) => Some((*mode, *index)),
-        _ => None,
-    });
-    let strangers = given.clone().any(|(_, place)| *place == Place::Unknown);
-    let datasets = match arguments.include_seen || strangers {
-        true => Vec::new(),
-        false => Config::read(&arguments.run)?.open_datasets(&arguments.run)?,
+    let given = match arguments.include_seen {
+        true => None,
+        false => observed_with(&ids, &question, ranked, each),
+    };
+    let datasets = match given {
+        Some(_) => Config::read(&arguments.run)?.open_datasets(&arguments.run)?,
+        None => Vec::new(),
     };
     let splits = match arguments.seen {
         Seen::All => Split::ALL.to_vec(),
         Seen::Train => vec![Split::Train],
     };
-    let observed = Observed { datasets: &datasets, splits, each, ranked, given: known.collect() };
+    let observed = given.map(|given| Observed { datasets: &datasets, splits, each, ranked, given });
     drop(ids);
     let options = RecommendOptions {
         question,
@@ -136,7 +133,7 @@ pub(super) fn run(arguments: Arguments, context: &Context) -> Result<ExitCode> {
         top: arguments.top,
         sd: arguments.sd,
         explore: arguments.explore,
-        observed: (!datasets.is_empty()).then_some(observed),
+        observed,
         output: arguments.output,
         force: arguments.force,
     };

@@ -160,6 +160,13 @@ fn go_on(again: Option<&str>) -> String {
 
 /// What a full disk and its like mean for the user; otherwise the system's own words.
 fn explain(error: &io::Error) -> String {
+    if rustix::io::Errno::from_io_error(error) == Some(rustix::io::Errno::MFILE) {
+        let most = crate::usage::most_open_files().map_or_else(String::new, |most| format!(" {most}"));
+        return format!(
+            "more files would have to be open than the{most} that this process may have (raise the limit with \
+             `ulimit -n`, or have it raised)"
+        );
+    }
     match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
             "the disk is full (free some space, or give another place with -o or `temp_dir`)".into()

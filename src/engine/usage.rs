@@ -1,8 +1,10 @@
-//! What this process has used: processor time and memory, as the operating system counts them.
+//! What this process has used and may use: processor time, memory and open files, as the operating system counts them.
 
 mod memory;
+mod open_files;
 
 pub use memory::System;
+pub use open_files::{allow_many_files, most_open_files};
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -12,12 +14,6 @@ use std::time::{Duration, Instant};
 /// Processor time of the whole process so far, in seconds.
 pub fn cpu_seconds() -> f64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
-    time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
-}
-
-/// Processor time of the calling thread so far, in seconds.
-pub fn thread_cpu_seconds() -> f64 {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
 }
 

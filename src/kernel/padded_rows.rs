@@ -5,7 +5,7 @@
 //! return no row straddles a line that it could avoid, none needs a mask, and both levels have the
 //! same width. Levels before the last two are read once per node, from where they are.
 
-use super::dispatch::{MAX_RANK, WIDTHS, has_vectors};
+use super::dispatch::{WIDTHS, has_vectors};
 use super::factors::FactorsView;
 use bytemuck::{Pod, Zeroable};
 use rayon::prelude::*;
@@ -59,7 +59,8 @@ pub(super) fn width(ranks: &[usize], dims: &[usize]) -> Option<usize> {
     let rank = ranks.iter().rev().take(2).copied().max().unwrap_or(0);
     let rows = dims.iter().rev().take(2).copied().max().unwrap_or(0);
     let width = WIDTHS.into_iter().find(|&width| rank <= width);
-    width.filter(|_| rows <= u32::MAX as usize / (2 * MAX_RANK) && has_vectors())
+    // Where rows lie beside their changes, they are twice as far apart.
+    width.filter(|&width| rows <= u32::MAX as usize / (2 * width) && has_vectors())
 }
 
 /// Memory for padded rows, used again from pass to pass.
@@ -171,5 +172,26 @@ impl<'a> PaddedFactors<'a> {
     /// The padded rows of the two last levels.
     pub(super) fn levels(&self) -> [&'a [f64]; 2] {
         self.levels
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_padded_as_long_as_offsets_fit() {
+        if !has_vectors() {
+            return;
+        }
+        for padded in WIDTHS {
+            // The last row's change lies 2 width (rows - 1) + width numbers behind the first.
+            let most = u32::MAX as usize / (2 * padded);
+            let of = |rows: usize| width(&[1, padded], &[rows, 10]);
+            assert_eq!((of(most), of(most + 1)), (Some(padded), None));
+            assert_eq!(width(&[padded, 1], &[10, most]), Some(padded));
+            assert!(u32::try_from(2 * padded * (most - 1) + padded).is_ok());
+        }
+        assert_eq!(width(&[33, 4], &[10, 10]), None, "there is no such width");
     }
 }

@@ -138,7 +138,8 @@ fn indices_out_of_range() {
     tns("0 0 0 5\n0 8 0 3\n", "--dims 2,8,1 --zero-based", &["in.tns:2: ", "dimension 8"]);
     tns("1 1 1 5\n1 1 3\n", "", &["in.tns:2: ", "3 fields where 4"]);
     tns("1 1 1 5\nx 1 1 3\n", "", &["in.tns:2: ", "'x'", "index"]);
-    tns("1 1 1 5\n99999999999 1 1 3\n", "", &["in.tns:2: ", "largest index"]);
+    tns("1 1 1 5\n4294967296 1 1 3\n", "", &["in.tns:2: ", "4294967296, above the largest index 4294967295"]);
+    tns("0 0 0 5\n4294967295 0 0 3\n", "--zero-based", &["4294967295, above the largest index 4294967294"]);
     tns("1 1 1 5\n1.5 1 1 3\n", "", &["in.tns:2: ", "'1.5'"]);
     tns("1 1 1 5\n1 1 1 3\n", "--duplicates error", &["two rows", "mode1 1, mode2 1, mode3 1", "mean"]);
     tns("1 1 1 5\n", "--dims 0,1,1", &["--dims holds a 0"]);

@@ -116,6 +116,26 @@ fn what_a_killed_process_left_is_cleaned() {
     assert_eq!(names(path), ["a.csv", "in", "out"]);
 }
 
+#[test]
+fn what_a_killed_fill_left_is_cleaned() {
+    let directory = folder();
+    let path = directory.path();
+    rows(&path.join("in.csv"));
+    let mut table = fs::read_to_string(path.join("in.csv")).unwrap();
+    table += "1,2,\n";
+    fs::write(path.join("in.csv"), table).unwrap();
+    let mut child = spawn(path, &format!("fill in.csv -o out.csv {COLUMNS}"));
+    let left = begun(path, "out.csv");
+    sleep(Duration::from_millis(300)); // it is locked right after it is made
+    signal(&child, "KILL");
+    child.wait().unwrap();
+    assert_eq!(names(path), [left.as_str(), "in.csv"]);
+    let small: String = (0..200).map(|n| format!("{},{},{}\n", n % 20, n / 20, n % 7)).collect();
+    fs::write(path.join("in.csv"), format!("user,item,rating\n{small}3,11,\n")).unwrap();
+    run(path, format!("fill in.csv -o out.csv --rank 1 {COLUMNS}").split(' '));
+    assert_eq!(names(path), ["in.csv", "out.csv"]);
+}
+
 /// Some megabytes of rows.
 fn rows(path: &Path) {
     let mut text = "user,item,rating\n".to_string();

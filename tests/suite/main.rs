@@ -26,6 +26,8 @@ mod missing;
 #[cfg(feature = "mpi")]
 mod mpi;
 mod objective;
+mod open_files;
+mod pages;
 mod parquet;
 mod public_api;
 mod recipe;

@@ -81,6 +81,30 @@ fn place(
     }
 }
 
+/// What entries must have to be left out of the answer to a question: indices of modes that it gives. What was observed
+/// at another time was observed, so that bins need not match, and averages match all. `None` where nothing is left
+/// out: a stranger was never observed, and where bins alone are given, everything else was.
+///
+/// Of the ranked mode, and of `each`, for every id of which there is an answer, the question says nothing.
+pub fn observed_with(
+    ids: &[ModeIds],
+    question: &[Place],
+    ranked: usize,
+    each: Option<usize>,
+) -> Option<Vec<(usize, u32)>> {
+    let plain = |mode: &usize| ids[*mode].bins().is_none();
+    let mut given = Vec::new();
+    for mode in (0..ids.len()).filter(|&mode| mode != ranked && Some(mode) != each).filter(plain) {
+        match question[mode] {
+            Place::Index(index) => given.push((mode, index)),
+            Place::Average => {}
+            Place::Unknown => return None,
+        }
+    }
+    let any = !given.is_empty() || each.is_some_and(|each| plain(&each));
+    any.then_some(given)
+}
+
 /// The mode for each id of which there is a question: named, or the only one that is left.
 pub fn each_mode(ids: &[ModeIds], named: &str, taken: &[usize]) -> Result<usize> {
     if !named.is_empty() {

@@ -20,7 +20,7 @@ pub use evaluate::{Evaluation, evaluate_file, evaluate_split};
 pub use export::{ExportFormat, export};
 pub use fold::{FoldEntry, FoldPrior, FoldedRow, fold_rows};
 pub use fold_in::{FoldOptions, Folded, FoldedMode, fold_in};
-pub use given::{each_mode, given_places, mode_named};
+pub use given::{each_mode, given_places, mode_named, observed_with};
 pub use predict::{AnswerOptions, Answered, Predictor, predict_file};
 pub use questions::{Questions, recommend_some};
 pub use ranking::{Ranked, Ranking};

@@ -1,5 +1,6 @@
 //! The best of a mode for some questions at once: the entries to leave out are found in one reading.
 
+use super::given::observed_with;
 use super::ranking::{Ranked, Ranking};
 use crate::control::{Control, Unit};
 use crate::error::{Error, Result};
@@ -59,26 +60,13 @@ pub fn recommend_some(
     Ok(best)
 }
 
-/// The indices that were observed with what each question gives, ascending. What was observed at another
-/// time was observed: bins need not match, and averages match all.
+/// The indices that were observed with what each question gives, ascending.
 fn seen(ids: &[ModeIds], asked: &Questions<'_>) -> Result<Vec<Vec<u32>>> {
     let mut seen = vec![Vec::new(); asked.questions.len()];
-    let given = |question: &[Place]| -> Option<Vec<(usize, u32)>> {
-        let plain = (0..ids.len()).filter(|&mode| mode != asked.ranked && ids[mode].bins().is_none());
-        let mut given = Vec::new();
-        for mode in plain {
-            match question[mode] {
-                Place::Index(index) => given.push((mode, index)),
-                Place::Average => {}
-                Place::Unknown => return None, // nothing was observed with a stranger
-            }
-        }
-        Some(given)
-    };
     // Questions by the modes that they give, then by the indices.
     let mut wanted: HashMap<Vec<usize>, HashMap<Vec<u32>, Vec<usize>>> = HashMap::new();
     for (number, question) in asked.questions.iter().enumerate() {
-        let Some(given) = given(question).filter(|given| !given.is_empty()) else { continue };
+        let Some(given) = observed_with(ids, question, asked.ranked, None) else { continue };
         let (modes, indices) = given.into_iter().unzip();
         wanted.entry(modes).or_default().entry(indices).or_default().push(number);
     }

@@ -5,6 +5,7 @@ use super::seen::{Observed, SeenEntries};
 use crate::control::{Control, Unit};
 use crate::error::{Error, Result};
 use crate::model::{Model, Place, Places};
+use std::borrow::Cow;
 use std::ops::Range;
 
 /// Ids that are ranked before their figures are summed.
@@ -43,11 +44,11 @@ pub struct RankingQuestion<'d> {
     pub seen: Observed<'d>,
 }
 
-/// Ranks for every id and compares with `held_out(ids)`.
-pub fn ranking_metrics(
+/// Ranks for every id and compares with `held_out(ids)`, which has the entries of these ids, if not of more.
+pub fn ranking_metrics<'s>(
     model: &Model,
     asked: &RankingQuestion<'_>,
-    mut held_out: impl FnMut(Range<u32>) -> Result<SeenEntries>,
+    mut held_out: impl FnMut(Range<u32>) -> Result<Cow<'s, SeenEntries>>,
     control: &Control,
 ) -> Result<RankingMetrics> {
     let RankingQuestion { question, ranked, each, top, .. } = asked;

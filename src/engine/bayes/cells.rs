@@ -18,7 +18,7 @@ use rand_pcg::Pcg64;
 use std::collections::{BTreeMap, HashMap};
 
 // What other values do: docs/thresholds.md.
-/// Pairs of rows are told apart up to so many; above, a share of them is looked at.
+/// Pairs of rows are told apart up to so many, of all pairs of modes together; above, a share of them is looked at.
 const MOST_CELLS: u64 = 1 << 20;
 /// Rounds of the power iterations that directions are found by; they cost no pass.
 const ROUNDS: usize = 4;
@@ -26,6 +26,16 @@ const ROUNDS: usize = 4;
 /// All pairs of so many levels.
 pub(super) fn pairs_of(order: usize) -> Vec<[usize; 2]> {
     (0..order).flat_map(|a| (a + 1..order).map(move |b| [a, b])).collect()
+}
+
+/// Of the cells of so many entries, every how many-th is looked at.
+fn every(entries: u64, order: usize) -> u64 {
+    (entries.saturating_mul(pairs_of(order).len() as u64)).div_ceil(MOST_CELLS).max(1)
+}
+
+/// The most cells of all pairs that are looked at of so many entries.
+pub(super) fn most_cells(entries: u64, order: usize) -> u64 {
+    entries.saturating_mul(pairs_of(order).len() as u64).min(MOST_CELLS)
 }
 
 /// Looks at validation residuals by the cells of some pairs.
@@ -43,8 +53,9 @@ pub(super) struct LaneCells {
 }
 
 impl Alike {
-    pub(super) fn new(validation: &Stream, pairs: Vec<[usize; 2]>) -> Self {
-        Alike { pairs, every: validation.entries().div_ceil(MOST_CELLS).max(1) }
+    /// Some of the pairs of `order` levels.
+    pub(super) fn new(validation: &Stream, order: usize, pairs: Vec<[usize; 2]>) -> Self {
+        Alike { pairs, every: every(validation.entries(), order) }
     }
 
     pub(super) fn lane(&self) -> LaneCells {
@@ -160,4 +171,23 @@ pub(super) fn directions(table: &[f64], [of_a, of_b]: [&[f64]; 2], d: usize, see
         phi = next;
     }
     orthonormal(phi, of_b, d)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cells_are_few_whatever_the_number_of_entries_and_modes() {
+        for order in 2..=8 {
+            let pairs = pairs_of(order).len() as u64;
+            for entries in [0, 1000, 1 << 18, 1 << 20, 100_000_000, 1 << 50] {
+                let every = every(entries, order);
+                assert!(entries * pairs / every <= MOST_CELLS, "{entries} of {order} modes");
+                assert!(every == 1 || entries * pairs > MOST_CELLS, "{entries} of {order} modes");
+                assert!(most_cells(entries, order) >= entries * pairs / every);
+                assert!(most_cells(entries, order) <= MOST_CELLS);
+            }
+        }
+    }
 }

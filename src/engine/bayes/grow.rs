@@ -158,8 +158,9 @@ impl Fit {
     /// Whether residuals of entries that share their rows of two levels are alike, for some pairs. A pass over
     /// validation.
     pub fn pairs_that_are_left(&self, validation: &Stream, pairs: &[[usize; 2]]) -> Result<Vec<Evidence>> {
-        let cells = Alike::new(validation, pairs.to_vec());
-        let all: Vec<usize> = (0..self.posterior.levels.len()).collect();
+        let order = self.posterior.levels.len();
+        let cells = Alike::new(validation, order, pairs.to_vec());
+        let all: Vec<usize> = (0..order).collect();
         let lanes =
             self.residuals(validation, &all, || cells.lane(), |lane, at, e| cells.add(lane, at, e))?;
         Ok(cells.evidence(validation, lanes))

@@ -196,7 +196,7 @@ impl Look {
         standard: (f64, f64),
     ) -> Result<Option<[usize; 2]>> {
         let pairs = pairs_of(self.counts.len());
-        let cells = Alike::new(validation, pairs.clone());
+        let cells = Alike::new(validation, self.counts.len(), pairs.clone());
         let lanes = own_lanes(validation, |lane| {
             let mut found = cells.lane();
             validation.for_each(lane, |block| {

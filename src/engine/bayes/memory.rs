@@ -2,7 +2,7 @@
 
 use super::along::copied_bytes;
 use super::batch::batch_bytes;
-use super::cells::pairs_of;
+use super::cells::{most_cells, pairs_of};
 use super::course::{FEW_MODES, MOST_ROWS_TO_GROW, most_more};
 use super::level::covariance_bytes;
 use super::moments::products_bytes;
@@ -14,6 +14,10 @@ use super::sweeps::CHUNK;
 /// Where the sums of a level's rows take no more than this, the first sweeps are made from parts of the data, and sums
 /// are carried from one to the next: a matter of the data, because it changes what comes out.
 pub(super) const SUMS: u64 = 128 << 20;
+
+/// Bytes of a cell that validation residuals are looked at by: its place in a map, which has room to spare, and lists of
+/// one pair of modes at a time.
+const CELL: u64 = 128;
 
 /// What sums may take, which changes the number of passes and the time that they take, but not what comes out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -106,7 +110,10 @@ impl Sizes<'_> {
         let windows = window_bytes(dims.len(), entries) + window_bytes(dims.len(), beside);
         let waiting = batch_bytes(most, rank + 1) + windows + products_bytes(rank + 1);
         let lanes = room.lanes as u64;
-        [state, sums.max(cells) * (2 + lanes) + waiting * lanes, if sums < all { sums } else { 2 * sums }]
+        // Validation residuals are looked at by cells when there are none of these.
+        let alike = if more { most_cells(beside, dims.len()) * CELL } else { 0 };
+        let passing = (sums.max(cells) * (2 + lanes) + waiting * lanes).max(alike);
+        [state, passing, if sums < all { sums } else { 2 * sums }]
     }
 }
 
@@ -125,6 +132,18 @@ fn cells_of_pairs(dims: &[u64]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn cells_of_validation_entries_count_where_sums_are_fewer() {
+        let of = |beside: u64, order: usize| {
+            let dims = vec![100; order];
+            let sizes = Sizes { dims: &dims, entries: 1 << 30, beside, rank: 1, grows: true };
+            sizes.bytes(sizes.rooms(1, false)[0])[1]
+        };
+        assert!(of(1 << 27, 5) >= CELL * most_cells(1 << 27, 5), "{} bytes", of(1 << 27, 5));
+        assert!(of(1 << 27, 3) > of(1 << 12, 3));
+        assert_eq!(of(1 << 27, 8), of(1 << 40, 8), "they are a share of very many");
+    }
 
     #[test]
     fn the_less_memory_the_more_passes_and_the_last_way_takes_the_least() {

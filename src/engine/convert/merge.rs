@@ -1,7 +1,7 @@
 //! Spooled rows to shards: sorted by their entry, joined where several rows have the same, written.
 
 use super::absent::Absent;
-use super::old::Old;
+use super::old::{Old, OldEntries};
 use super::options::{ConvertOptions, Duplicates};
 use super::resolve::{ModeIndex, Resolved, f64_of};
 use super::split::Splitter;
@@ -288,10 +288,7 @@ impl Job<'_> {
                     merger.take(&entry, true)?;
                 }
                 let split = (record.key[W - 1] & 3) as usize;
-                old.before(split, Some(&record.key), |entries| {
-                    self.step(&mut done, entries.len())?;
-                    merger.pass_on(entries)
-                })?;
+                self.hand_on(&mut old, split, Some(&record.key), &mut merger, &mut done)?;
                 waiting = old.next_if(split, &record.key)?;
             }
             self.step(&mut done, 1)?;
@@ -304,12 +301,25 @@ impl Job<'_> {
             merger.take(&entry, true)?;
         }
         for split in 0..Split::ALL.len() {
-            old.before(split, None, |entries| {
-                self.step(&mut done, entries.len())?;
-                merger.pass_on(entries)
-            })?;
+            self.hand_on(&mut old, split, None, &mut merger, &mut done)?;
         }
         merger.finish()
+    }
+
+    /// Hands on the entries of a split of the dataset that come before a key; all that are left without one.
+    #[inline]
+    fn hand_on<const W: usize, P: Payload>(
+        &self,
+        old: &mut OldEntries<'_, W, P>,
+        split: usize,
+        key: Option<&Key<W>>,
+        merger: &mut Merger<'_, W, P>,
+        done: &mut u64,
+    ) -> Result<()> {
+        old.before(split, key, |entries| {
+            self.step(done, entries.len())?;
+            merger.pass_on(entries)
+        })
     }
 
     /// The same where a row may fall on an entry of another split.
@@ -325,20 +335,32 @@ impl Job<'_> {
         let mut old = old.entries::<W, P>(self.layout.packing)?;
         let mut done = 0;
         sorter.finish(|record| {
-            while let Some(&entry) = old.peek().filter(|entry| merger.comes_first(entry, record)) {
-                self.step(&mut done, 1)?;
-                merger.take(&entry, true)?;
-                old.advance()?;
-            }
+            self.take_before(&mut old, Some(record), &mut merger, &mut done)?;
             self.step(&mut done, 1)?;
             merger.take(record, false)
         })?;
-        while let Some(&entry) = old.peek() {
-            self.step(&mut done, 1)?;
+        self.take_before(&mut old, None, &mut merger, &mut done)?;
+        merger.finish()
+    }
+
+    /// Takes the entries of the dataset that come before a row; all that are left without one.
+    #[inline]
+    fn take_before<const W: usize, P: Payload>(
+        &self,
+        old: &mut OldEntries<'_, W, P>,
+        row: Option<&Record<W, P>>,
+        merger: &mut Merger<'_, W, P>,
+        done: &mut u64,
+    ) -> Result<()> {
+        let comes = |merger: &Merger<'_, W, P>, entry: &Record<W, P>| {
+            row.is_none_or(|row| merger.comes_first(entry, row))
+        };
+        while let Some(&entry) = old.peek().filter(|entry| comes(merger, entry)) {
+            self.step(done, 1)?;
             merger.take(&entry, true)?;
             old.advance()?;
         }
-        merger.finish()
+        Ok(())
     }
 
     fn labels<const W: usize>(&self, key: &Key<W>) -> Result<String> {

@@ -19,6 +19,7 @@ mod gather;
 mod generations;
 mod ids;
 mod merge;
+mod notes;
 mod old;
 mod options;
 mod order;
@@ -39,6 +40,7 @@ use crate::remote;
 use crate::shard::{DatasetKind, Split};
 use crate::storage::{Disk, Output, RealDisk, Staging};
 use crate::units;
+use crate::usage::allow_many_files;
 use std::path::{Path, PathBuf};
 
 /// Where rows come from.
@@ -125,6 +127,7 @@ fn convert_all(
     control: &Control,
 ) -> Result<Converted> {
     check_inputs(options)?;
+    allow_many_files(); // of a terabyte of rows there are a thousand scratch files
     let staging = Staging::create(disk, &output(options), &DatasetKind)?;
     let budget = Budget::new(options.memory)?;
     let scratch = scratch_directory(options.temp_dir.as_deref(), &options.output)?;

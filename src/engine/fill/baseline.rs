@@ -61,7 +61,7 @@ pub(super) fn interpolate(
     let mut order: Vec<usize> = (0..manifest.modes.len()).filter(|other| !along.contains(other)).collect();
     order.extend(along);
     let dims: Vec<u32> = order.iter().map(|&mode| manifest.modes[mode].dim).collect();
-    let packing = Packing::new(&dims, 2);
+    let packing = Packing::new(&dims, 2)?;
     let budget = Budget::new(memory)?;
     let reserved = budget.reserve(budget.free() / 2, "interpolation")?;
     let memory = reserved.bytes();

@@ -14,7 +14,7 @@ mod text;
 use crate::answer::evaluate_split;
 use crate::control::Control;
 use crate::convert::{ConvertOptions, SplitRule, convert};
-use crate::error::{Error, IoContext, Result};
+use crate::error::{Error, Result};
 use crate::ingest::npy::header_of;
 use crate::ingest::source::{is_stdin, plain_name};
 use crate::ingest::{self, Binning, ReadOptions, WideRequest};
@@ -22,13 +22,37 @@ use crate::model::{ModeIds, Model};
 use crate::objective::over_biases;
 use crate::recipe::{BiasChoice, auto_rank, rating_range};
 use crate::remote::is_remote;
-use crate::run::{Config, Limits, Observer, Outcome, RunDirectory, check_rank, complete, in_pool, inputs_of};
+use crate::run::{
+    Config, Limits, Observer, Outcome, RunDirectory, RunKind, check_rank, complete, in_pool, inputs_of,
+};
 use crate::shard::{Dataset, Manifest, Split};
 use crate::solver::StoppedBy;
-use crate::storage::{AtomicFile, Output, RealDisk, RunLayout};
-use crate::table::{Kind, Target};
+use crate::storage::{AtomicFile, Kind, Listing, Output, RealDisk, RunLayout, Staging};
+use crate::table::{Kind as TableKind, Target};
 use crate::units::count;
 use std::path::{Path, PathBuf};
+
+/// Where the run is of a table that is filled without keeping it.
+struct HomeKind;
+
+impl HomeKind {
+    const RUN: &str = "run";
+}
+
+impl Kind for HomeKind {
+    fn name(&self) -> &'static str {
+        "run of a table that is filled"
+    }
+
+    fn list(&self, folder: &Path) -> Result<Listing> {
+        Err(Error::input(folder, "a folder for what is needed meanwhile is never finished"))
+    }
+
+    fn may_hold(&self, inside: &Path) -> bool {
+        let run = inside.strip_prefix(Self::RUN);
+        run.is_ok_and(|inside| inside == Path::new("") || RunKind.may_hold(inside))
+    }
+}
 
 /// How values are held out where nobody says: as little as tells the error.
 pub const SPLIT: SplitRule = SplitRule::Shares([0.9, 0.05, 0.05]);
@@ -135,16 +159,18 @@ pub fn fill(
     let (table, output) = check(options, control)?;
     let mut filled = Filled::default();
     let scratch = options.convert.temp_dir.clone().unwrap_or_else(|| beside(&options.output));
-    let home = tempfile::Builder::new().prefix(".tenfill-fill-").tempdir_in(&scratch);
-    let home = home.context("create a temporary directory in", &scratch)?;
+    let mut home = None;
     let place = match (&options.run, &options.keep) {
         (Some(run), _) => run.clone(),
-        (None, keep) => {
-            let place = keep.clone().unwrap_or_else(|| home.path().join("run"));
-            filled.outcome = Some(learn(options, &place, &table, configure, limits, control, observe)?);
-            place
+        (None, Some(keep)) => keep.clone(),
+        (None, None) => {
+            let name = scratch.join(options.output.file_name().unwrap_or_default());
+            home.insert(Staging::scratch(&RealDisk, &name, &HomeKind)?).path().join(HomeKind::RUN)
         }
     };
+    if options.run.is_none() {
+        filled.outcome = Some(learn(options, &place, &table, configure, limits, control, observe)?);
+    }
     let model = if options.sd { Model::read_with_uncertainty(&place) } else { Model::read(&place) }?;
     filled.sd = options.sd && model.uncertainty.is_some();
     if options.sd && !filled.sd {
@@ -225,7 +251,7 @@ fn check(options: &FillOptions, control: &Control) -> Result<(PathBuf, Output)> 
         (None, true) => {
             return Err(Error::request("a table is no array: end the output with .csv or .parquet"));
         }
-        (None, false) => drop(Kind::of(&options.output)?),
+        (None, false) => drop(TableKind::of(&options.output)?),
     }
     let long = is_array.is_none() && options.convert.read.columns.wide.is_none();
     if options.all_cells && !long {
@@ -379,12 +405,12 @@ fn write(filling: &Filling<'_>, read: &ReadOptions, filled: &mut Filled) -> Resu
         let what = format!("the table has {} modes, the model {}", plan.modes.len(), filling.ids.len());
         return Err(Error::input(filling.table(), what));
     }
-    match (input.delimiter(), Kind::of(&filling.options.output)) {
+    match (input.delimiter(), TableKind::of(&filling.options.output)) {
         (_, Err(_)) => match input.into_cells() {
             Some(cells) => array::fill(filling, cells, filled),
             None => Err(Error::request("an array is filled from an array")),
         },
-        (Some(delimiter), Ok(Kind::Text(wanted))) if text::stays(delimiter, wanted) => {
+        (Some(delimiter), Ok(TableKind::Text(wanted))) if text::stays(delimiter, wanted) => {
             let Some((stream, encoding, delimiter, header)) = input.into_text() else {
                 return Err(Error::input(filling.table(), "this is no text"));
             };

@@ -389,7 +389,9 @@ pub fn check_index(id: i64, base: i64, dim: Option<u32>, name: &str) -> Result<i
             Err(format!("{name} is {id}, above its dimension {dim} in `dims`"))
         }
         None if index >= i64::from(u32::MAX) => {
-            Err(format!("{name} is {id}, above the largest index {}", u32::MAX))
+            // 2^32 - 1 indices are the most that a dimension can have.
+            let largest = base.saturating_add(i64::from(u32::MAX) - 1);
+            Err(format!("{name} is {id}, above the largest index {largest}"))
         }
         _ => Ok(index),
     }

@@ -5,6 +5,7 @@ use super::manifest::{FILE, Manifest, ModeKind, ShardRecord, Split};
 use super::reader::Shard;
 use crate::error::{Error, Result};
 use crate::team::Team;
+use crate::usage::allow_many_files;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -102,20 +103,22 @@ impl Dataset {
     /// Opens the shards of a split that are here, each checked against the manifest. Those of a whole
     /// dataset must all be here.
     pub fn shards_here(&self, split: Split) -> Result<Vec<Option<Shard>>> {
-        let dims = self.manifest.level_dims();
-        let open = |record: &ShardRecord| {
-            let Some(path) = self.place(record) else { return Ok(None) };
-            let shard = Shard::open(&path, &dims)?;
-            let other_kind = match &self.manifest.weights {
-                Some(weights) => !shard.weighted() && !weights.counts,
-                None => shard.weighted(),
-            };
-            if shard.table_crc() != record.table_crc32c || shard.entries() != record.entries || other_kind {
-                return Err(Error::corrupt(&path, 0, "this is not the shard that the manifest names"));
-            }
-            Ok(Some(shard))
+        allow_many_files();
+        self.manifest.split(split).shards.iter().map(|record| self.shard(record)).collect()
+    }
+
+    /// Opens one, if it is here.
+    fn shard(&self, record: &ShardRecord) -> Result<Option<Shard>> {
+        let Some(path) = self.place(record) else { return Ok(None) };
+        let shard = Shard::open(&path, &self.manifest.level_dims())?;
+        let other_kind = match &self.manifest.weights {
+            Some(weights) => !shard.weighted() && !weights.counts,
+            None => shard.weighted(),
         };
-        self.manifest.split(split).shards.iter().map(open).collect()
+        if shard.table_crc() != record.table_crc32c || shard.entries() != record.entries || other_kind {
+            return Err(Error::corrupt(&path, 0, "this is not the shard that the manifest names"));
+        }
+        Ok(Some(shard))
     }
 
     /// Opens all shards of a split.
@@ -127,9 +130,10 @@ impl Dataset {
     /// Whether a file of entries is in a part that this process of a team is expected to have.
     pub(crate) fn expects(&self, record: &ShardRecord, team: Team) -> bool {
         let parts = self.manifest.part.as_ref().map_or(&[][..], |part| &part.shards);
-        let start = |rank: usize| rank * parts.len() / team.size();
-        let own = start(team.process())..start(team.process() + 1).max(start(team.process()) + 1);
-        parts.get(own).is_none_or(|own| own.iter().any(|files| files.contains(&record.file)))
+        let own = team.lanes_of(team.process(), parts.len());
+        parts
+            .get(own.start..own.end.max(own.start + 1))
+            .is_none_or(|own| own.iter().any(|files| files.contains(&record.file)))
     }
 
     /// What to say of a shard that is needed and not here.
@@ -188,7 +192,9 @@ impl Dataset {
         let order = &self.manifest.mode_order;
         let mut buffer = Vec::new();
         let mut indices = vec![0; order.len()];
-        for shard in self.shards(split)? {
+        // One after the other: a dataset may have more of them than may be open at once.
+        for (place, record) in self.manifest.split(split).shards.iter().enumerate() {
+            let shard = self.shard(record)?.ok_or_else(|| self.missing(split, place))?;
             for (number, row) in shard.blocks().iter().enumerate() {
                 if let Some((mode, range)) = &within
                     && order[0] == *mode

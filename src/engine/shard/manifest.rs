@@ -1,11 +1,11 @@
 //! The manifest: what a dataset holds, in JSON that people can read, with a checksum.
 
 use super::FORMAT_VERSION;
-use super::block::Recent;
+use super::bins::Bins;
+use super::statistics::ValueStatistics;
 use super::weights::Weights;
 use crate::error::{Error, IoContext, Result};
 use crate::storage::{Disk, MANIFEST_FILE, check_folders, no_dataset, read_regular, write_atomic};
-use crate::times::TimeUnit;
 use crate::transform::{Transform, Transformed};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -75,47 +75,6 @@ impl SplitRecord {
     }
 }
 
-/// Bins of a numeric or time mode: index = floor((x - origin) / width).
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Bins {
-    /// Where bin 0 begins: the last multiple of the width that is not above the least value of the
-    /// data. For times, seconds since 1970.
-    pub origin: f64,
-    /// The width of a bin. For times, seconds.
-    pub width: f64,
-    /// Whether the values are times.
-    pub time: bool,
-    /// How many units of the file's own numbers make a second (times only), e.g. 1000.
-    pub per_second: f64,
-    /// How the times of the files were written; datasets of earlier versions do not say.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub unit: Option<TimeUnit>,
-}
-
-impl Bins {
-    /// A time that is written as a number, in seconds: of the unit that the dataset was made from.
-    /// `None` where that is days and this is none.
-    pub fn seconds(&self, number: f64) -> Option<f64> {
-        match self.unit {
-            // Dates have no numbers: each is told by its size.
-            Some(TimeUnit::Date) => TimeUnit::of(number).seconds(number),
-            Some(unit) => unit.seconds(number),
-            None => Some(number / self.per_second),
-        }
-    }
-}
-
-impl Bins {
-    /// Whether so many bins follow one another: each begins after the one before, also the last.
-    pub(crate) fn ascend(&self, dim: u32) -> bool {
-        let begin = |bin: f64| self.origin + self.width * bin;
-        let last = f64::from(dim);
-        // Rounding is coarsest where numbers are largest: at one of the ends.
-        let apart = begin(0.0) < begin(1.0) && begin(last - 1.0) < begin(last);
-        self.width > 0.0 && apart && begin(last).is_finite() && (!self.time || self.per_second > 0.0)
-    }
-}
-
 /// The file with a mode's labels.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LabelsFile {
@@ -175,149 +134,6 @@ pub struct Mode {
     /// the nearest that has some stands in for them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gaps: Vec<[u32; 2]>,
-}
-
-impl Mode {
-    /// For each index the one that stands in for it: itself, or of bins without train entries the nearest with
-    /// some. None where all stand for themselves.
-    pub fn stand_ins(&self) -> Option<Vec<u32>> {
-        if self.gaps.is_empty() {
-            return None;
-        }
-        let mut all: Vec<u32> = (0..self.dim).collect();
-        for &gap in &self.gaps {
-            (gap[0]..=gap[1]).for_each(|index| all[index as usize] = nearest(index, gap, self.dim));
-        }
-        Some(all)
-    }
-}
-
-/// The index beside a gap that is nearest to one within, of two the earlier; itself where there is nothing else.
-pub fn nearest(index: u32, [first, last]: [u32; 2], dim: u32) -> u32 {
-    let (before, after) = (first.checked_sub(1), Some(last + 1).filter(|&after| after < dim));
-    match (before, after) {
-        (Some(before), Some(after)) if after - index < index - before => after,
-        (before, after) => before.or(after).unwrap_or(index),
-    }
-}
-
-/// Minimum, maximum, mean and the like of the train values.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct ValueStatistics {
-    /// The least.
-    pub min: f64,
-    /// The largest.
-    pub max: f64,
-    /// The sum.
-    pub sum: f64,
-    /// The sum of squares.
-    pub sum_of_squares: f64,
-    /// The number of distinct values, up to 256; null where there are more.
-    pub distinct: Option<u32>,
-    /// The sum of squared deviations from the mean, each with its weight: where sums of squares do not tell it,
-    /// because the mean is large beside it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub deviations: Option<f64>,
-    #[serde(skip)]
-    running: Running,
-    #[serde(skip)]
-    seen: Vec<u64>,
-    #[serde(skip)]
-    recent: Recent,
-}
-
-impl Default for ValueStatistics {
-    fn default() -> Self {
-        ValueStatistics {
-            min: f64::MAX,
-            max: f64::MIN,
-            sum: 0.0,
-            sum_of_squares: 0.0,
-            distinct: Some(0),
-            deviations: None,
-            running: Running::default(),
-            seen: Vec::new(),
-            recent: Recent::default(),
-        }
-    }
-}
-
-/// Values that are taken into a mean together: a division for each of them takes longer than all else about it.
-const TOGETHER: usize = 32;
-
-/// A mean and the squared deviations from it, some values at a time (Chan, Golub and LeVeque).
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-struct Running {
-    weight: f64,
-    mean: f64,
-    deviations: f64,
-    /// Values and weights that wait.
-    values: [f64; TOGETHER],
-    weights: [f64; TOGETHER],
-    count: usize,
-}
-
-impl Running {
-    #[inline]
-    fn add(&mut self, value: f64, weight: f64) {
-        (self.values[self.count], self.weights[self.count]) = (value, weight);
-        self.count += 1;
-        if self.count == TOGETHER {
-            self.take();
-        }
-    }
-
-    /// Takes those that wait.
-    fn take(&mut self) {
-        let waiting = || self.values.iter().zip(&self.weights).take(self.count);
-        let weight: f64 = self.weights[..self.count].iter().sum();
-        if weight > 0.0 {
-            let mean = waiting().map(|(value, weight)| weight * value).sum::<f64>() / weight;
-            let own: f64 = waiting().map(|(value, weight)| weight * (value - mean) * (value - mean)).sum();
-            let (before, apart) = (self.weight, mean - self.mean);
-            self.weight += weight;
-            self.mean += apart * (weight / self.weight);
-            self.deviations += own + apart * apart * (before * weight / self.weight);
-        }
-        self.count = 0;
-    }
-}
-
-impl ValueStatistics {
-    /// The statistics of all values that were taken: deviations are told where they do not follow from the sums.
-    pub fn settled(mut self) -> Self {
-        self.running.take();
-        let Running { weight, mean, deviations, .. } = self.running;
-        // Of sums of squares the last digits are rounding: of their difference nothing is left below that.
-        let rounding = 1e-10 * weight * mean * mean;
-        self.deviations =
-            (self.min < self.max && deviations < rounding && deviations.is_finite()).then_some(deviations);
-        self.running = Running::default();
-        self
-    }
-
-    /// Takes one more value, which counts so much.
-    pub fn add(&mut self, value: f64, weight: f64) {
-        self.running.add(value, weight);
-        self.min = self.min.min(value);
-        self.max = self.max.max(value);
-        self.sum += value;
-        self.sum_of_squares += value * value;
-        let bits = value.to_bits();
-        if let Some(distinct) = &mut self.distinct
-            && self.recent.find(bits).is_none()
-        {
-            self.recent.put(bits, 0);
-            let Err(at) = self.seen.binary_search(&bits) else { return };
-            if *distinct == 256 {
-                self.distinct = None;
-                self.seen = Vec::new();
-            } else {
-                *distinct += 1;
-                self.seen.insert(at, bits);
-            }
-        }
-    }
 }
 
 /// Which part of a dataset a directory holds, where the dataset was cut for several hosts.
@@ -453,7 +269,7 @@ impl Manifest {
             duplicates: 0,
             duplicates_rule: String::new(),
             split_rule: String::new(),
-            values: ValueStatistics { min: 0.0, max: 1.0, distinct: None, ..ValueStatistics::default() },
+            values: ValueStatistics::expected(),
             absent: None,
             weights: None,
             transform: None,
@@ -587,6 +403,9 @@ impl Manifest {
         if !(crate::MIN_ORDER..=crate::MAX_ORDER).contains(&order) {
             return Err(format!("{order} modes are not 2 to 8"));
         }
+        if self.format_version == 0 {
+            return Err("there is no format version 0".into());
+        }
         let mut sorted = self.mode_order.clone();
         sorted.sort_unstable();
         if sorted != (0..order).collect::<Vec<_>>() {
@@ -607,6 +426,11 @@ impl Manifest {
                 && (!labels.file.starts_with("modes/") || labels.file.contains(".."))
             {
                 return Err(format!("the labels of {} lie outside the dataset", mode.name));
+            }
+            if let ModeKind::Bins(bins) = &mode.kind
+                && !bins.ascend(mode.dim)
+            {
+                return Err(format!("the bins of {} have no width, or do not ascend", mode.name));
             }
         }
         let ValueStatistics { min, max, sum, sum_of_squares, .. } = self.values;
@@ -643,19 +467,6 @@ impl Manifest {
             && (part.lanes == 0 || part.number >= part.shards.len())
         {
             return Err("there is no such part of a dataset".into());
-        }
-        for mode in &self.modes {
-            match &mode.kind {
-                ModeKind::Integers { labels } | ModeKind::Text { labels }
-                    if !labels.file.starts_with("modes/") || labels.file.contains("..") =>
-                {
-                    return Err(format!("the labels of {} lie outside the dataset", mode.name));
-                }
-                ModeKind::Bins(bins) if !bins.ascend(mode.dim) => {
-                    return Err(format!("the bins of {} have no width, or do not ascend", mode.name));
-                }
-                _ => {}
-            }
         }
         Ok(())
     }

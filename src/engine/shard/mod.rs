@@ -81,6 +81,7 @@
 //! codes where there are at most 256 distinct ones, as f32 where that loses nothing, else as f64;
 //! levels as a tree while their nodes hold 1.3 entries or more on average, flat from there on.
 
+mod bins;
 mod block;
 mod dataset;
 mod label_order;
@@ -89,21 +90,23 @@ mod manifest;
 mod ownership;
 mod reader;
 mod sizes;
+mod statistics;
 mod verify;
 mod weights;
 mod writer;
 
+pub use bins::{Bins, nearest};
 pub use block::{ALIGNMENT, BlockBuilder, LEAST_PER_NODE, decode};
 pub use dataset::Dataset;
 pub(crate) use dataset::part_name;
 pub(crate) use labels::BATCH as LABELS_PER_BATCH;
 pub use labels::{Labels, read_labels, write_label_parts, write_labels};
 pub use manifest::{
-    Bins, LabelsFile, Manifest, Mode, ModeKind, ModeStatistics, Part, ShardRecord, Split, SplitBy,
-    SplitRecord, ValueStatistics, nearest,
+    LabelsFile, Manifest, Mode, ModeKind, ModeStatistics, Part, ShardRecord, Split, SplitBy, SplitRecord,
 };
 pub use ownership::{DatasetKind, PartsKind};
 pub use reader::{BlockRow, Shard};
+pub use statistics::ValueStatistics;
 pub use verify::{Problem, Verification, verify};
 pub use weights::{WeightSums, Weights};
 pub use writer::{DatasetWriter, ShardWriter, Weighing, Written};

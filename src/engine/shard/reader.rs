@@ -93,6 +93,9 @@ impl Shard {
                 known: FORMAT_VERSION.into(),
             });
         }
+        if version == 0 {
+            return flaw(8, "there is no format version 0");
+        }
         let order = u32_at(&head, 12) as usize;
         if order != dims.len() || (0..order).any(|level| u32_at(&head, 16 + 4 * level) != dims[level]) {
             return flaw(12, "the shard has other dimensions than its dataset");

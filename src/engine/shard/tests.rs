@@ -243,6 +243,24 @@ fn a_later_version_is_said_to_be_one() {
 }
 
 #[test]
+fn no_version_is_0() {
+    let directory = folder();
+    let path = dataset(directory.path(), &shapes()[0].1);
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[8] = 0;
+    let crc = crc32c::crc32c(&bytes[..60]);
+    bytes[60..64].copy_from_slice(&crc.to_le_bytes());
+    fs::write(&path, bytes).unwrap();
+    assert!(matches!(read(&path), Err(Error::Corrupt { offset: 8, .. })));
+
+    let mut manifest = Manifest::read(directory.path()).unwrap();
+    manifest.format_version = 0;
+    manifest.write(&RealDisk, directory.path()).unwrap();
+    let said = Manifest::read(directory.path()).unwrap_err().to_string();
+    assert!(said.contains("no format version 0"), "{said}");
+}
+
+#[test]
 fn a_shard_in_the_place_of_another_is_found() {
     let (one, other) = (folder(), folder());
     let path = dataset(one.path(), &shapes()[0].1);

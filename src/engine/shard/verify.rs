@@ -2,8 +2,9 @@
 
 use super::dataset::{Dataset, parts_in};
 use super::labels::Labels;
-use super::manifest::{ModeKind, ShardRecord, Split, ValueStatistics};
+use super::manifest::{ModeKind, ShardRecord, Split};
 use super::reader::Shard;
+use super::statistics::ValueStatistics;
 use super::weights::WeightSums;
 use crate::control::{Control, Unit};
 use crate::error::{Error, Result};

@@ -1,7 +1,8 @@
 //! Writes sorted entries as shards, and the dataset around them.
 
 use super::block::BlockBuilder;
-use super::manifest::{ShardRecord, Split, SplitRecord, ValueStatistics};
+use super::manifest::{ShardRecord, Split, SplitRecord};
+use super::statistics::ValueStatistics;
 use super::weights::WeightSums;
 use super::{HEAD, HEAD_MAGIC, TABLE_ROW, TAIL, TAIL_MAGIC, format_version};
 use crate::error::{Error, IoContext, Result};
@@ -192,7 +193,8 @@ struct SplitWriter<'d> {
     cut: Cut,
     shard: Option<ShardWriter<'d>>,
     record: SplitRecord,
-    values: ValueStatistics,
+    /// Of the train values; of other splits nobody asks for them.
+    values: Option<ValueStatistics>,
     /// The largest of all values, those without weight included.
     largest: f64,
     /// In a dataset that has weights, or may.
@@ -304,7 +306,7 @@ impl SplitWriter<'_> {
                 }
                 for &value in values {
                     self.weights.iter_mut().for_each(|sums| sums.add(value, 1.0));
-                    self.values.add(value, 1.0);
+                    self.values.iter_mut().for_each(|values| values.add(value, 1.0));
                 }
             }
             Some(weights) => {
@@ -316,7 +318,7 @@ impl SplitWriter<'_> {
                         for (seen, column) in self.seen.iter_mut().zip(entries.levels) {
                             seen[column[n] as usize / 64] |= 1 << (column[n] % 64);
                         }
-                        self.values.add(value, weight);
+                        self.values.iter_mut().for_each(|values| values.add(value, weight));
                     }
                 }
             }
@@ -386,7 +388,7 @@ impl<'d> DatasetWriter<'d> {
             cut: Cut::of(expected),
             shard: None,
             record: SplitRecord::default(),
-            values: ValueStatistics::default(),
+            values: (split == Split::Train).then(ValueStatistics::default),
             largest: 0.0,
             weights: (weighing != Weighing::Alike).then(WeightSums::default),
             counts: weighing == Weighing::Counts,
@@ -450,7 +452,7 @@ impl<'d> DatasetWriter<'d> {
             (ones(train), ones(&others))
         });
         let seen: Vec<(u64, u64)> = seen.collect();
-        let values = self.splits[0].values.clone().settled();
+        let values = self.splits[0].values.take().unwrap_or_default().settled();
         let counts = self.splits[0].counts;
         let weighted = !counts || self.splits.iter().any(|split| split.met);
         let in_train = std::mem::take(&mut self.splits[0].seen);

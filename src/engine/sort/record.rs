@@ -1,7 +1,11 @@
 //! What is sorted: a packed key of up to 256 bits and what goes along, a value or a value and its weight.
 
+use crate::error::{Error, Result};
 use bytemuck::{Pod, Zeroable};
 use std::cmp::Ordering;
+
+/// The most bits of a key.
+const MOST_BITS: u32 = 256;
 
 /// A key of `64 W` bits, most significant word first: compared as a number.
 pub type Key<const W: usize> = [u64; W];
@@ -96,10 +100,18 @@ pub struct Packing {
 }
 
 impl Packing {
-    /// For indices below the given dimensions, and a tag of `tag_bits` bits.
-    pub fn new(dims: &[u32], tag_bits: u32) -> Self {
+    /// For indices below the given dimensions, and a tag of `tag_bits` bits; an error where no key has so many.
+    pub fn new(dims: &[u32], tag_bits: u32) -> Result<Self> {
         let widths = dims.iter().map(|&dim| 32 - dim.saturating_sub(1).leading_zeros()).collect();
-        Packing { widths, tag: tag_bits }
+        let packing = Packing { widths, tag: tag_bits };
+        if packing.bits() > MOST_BITS {
+            return Err(Error::request(format!(
+                "the ids of all modes together take {} bits, and {} can be sorted by: leave out a mode, or give one wider bins",
+                packing.bits() - tag_bits,
+                MOST_BITS - tag_bits
+            )));
+        }
+        Ok(packing)
     }
 
     /// How many bits a key has.
@@ -239,7 +251,7 @@ mod tests {
     }
 
     fn agree<const W: usize>(dims: &[u32]) {
-        let packing = Packing::new(dims, 2);
+        let packing = Packing::new(dims, 2).unwrap();
         let columns = columns(dims, 100);
         for tag in 0..4 {
             let mut records = vec![Record { key: [u64::MAX; W], value: 0.0 }; 100];
@@ -261,5 +273,17 @@ mod tests {
         agree::<1>(&[70_000, 1, 10_000, 700]);
         agree::<2>(&[u32::MAX, 3, u32::MAX]);
         agree::<4>(&[u32::MAX; 7]);
+        agree::<4>(&[u32::MAX, u32::MAX, u32::MAX, u32::MAX, u32::MAX, u32::MAX, u32::MAX, 1 << 30]);
+    }
+
+    #[test]
+    fn a_key_that_would_lose_bits_is_refused() {
+        let mut dims = [u32::MAX; 8];
+        dims[7] = 1 << 30;
+        assert_eq!(Packing::new(&dims, 2).unwrap().bits(), 256);
+        dims[7] += 1;
+        let said = Packing::new(&dims, 2).unwrap_err().to_string();
+        assert!(said.contains("take 255 bits, and 254 can be sorted by"), "{said}");
+        assert!(Packing::new(&[u32::MAX; 8], 0).is_ok() && Packing::new(&[u32::MAX; 8], 1).is_err());
     }
 }

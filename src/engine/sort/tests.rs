@@ -50,7 +50,7 @@ proptest! {
     fn packing_keeps_order_and_comes_back(
         entries in prop::collection::vec((0u32..=u32::MAX, 0u32..5, 0u32..1, 0u32..70_000, 0u64..4), 2)
     ) {
-        let packing = Packing::new(&[u32::MAX, 5, 1, 70_000], 2);
+        let packing = Packing::new(&[u32::MAX, 5, 1, 70_000], 2).unwrap();
         prop_assert_eq!(packing.bits(), 32 + 3 + 17 + 2);
         let keys: Vec<(Key<1>, Key<4>)> = entries.iter().map(|&(a, b, c, d, tag)| {
             let indices = [a.min(u32::MAX - 1), b, c, d];

@@ -58,7 +58,7 @@ impl<'d> Staging<'d> {
         if path.file_name().is_none() {
             return Err(Error::request(format!("'{}' is no name for an output", path.display())));
         }
-        clean(disk, path, kind)?;
+        clean(disk, path, kind, true)?;
         let existing = existing(output, kind)?;
         let above = path.ancestors().skip(1).filter(|above| !above.as_os_str().is_empty());
         let made = above.take_while(|above| !above.exists()).map(Path::to_path_buf).collect();
@@ -67,6 +67,18 @@ impl<'d> Staging<'d> {
         let (output, state) = (path.clone(), Mutex::new(State::Writing));
         let staging = Staging { disk, kind, name, directory, output, existing, state, _lock: lock, made };
         // Before anything else: what has this and is found later was ours.
+        mark(disk, &staging.directory)?;
+        Ok(staging)
+    }
+
+    /// Begins a folder for what is needed while `output` is made, beside it; it goes when this is dropped, and is never
+    /// committed. The place may be one where others make an output of that name as well: what is theirs stays.
+    pub fn scratch(disk: &'d dyn Disk, output: &Path, kind: &'d dyn Kind) -> Result<Self> {
+        clean(disk, output, kind, false)?;
+        let (name, directory, lock) = begin(disk, output)?;
+        let (output, existing, state) = (output.into(), Existing::Nothing, Mutex::new(State::Writing));
+        let (made, _lock) = (Vec::new(), lock);
+        let staging = Staging { disk, kind, name, directory, output, existing, state, _lock, made };
         mark(disk, &staging.directory)?;
         Ok(staging)
     }
@@ -254,8 +266,9 @@ fn busy(output: &Path) -> Error {
     Error::request(format!("another tenfill is writing {} just now", output.display()))
 }
 
-/// Removes what killed processes have left of an output, and brings back what stepped aside for nothing.
-fn clean(disk: &dyn Disk, output: &Path, kind: &dyn Kind) -> Result<()> {
+/// Removes what killed processes have left of an output, and brings back what stepped aside for nothing. An error where
+/// another process is at work on it, and only one may be.
+fn clean(disk: &dyn Disk, output: &Path, kind: &dyn Kind, alone: bool) -> Result<()> {
     let mut left = Temporary::all_of(output);
     // What is aside first: whether it was replaced shows in what was to replace it.
     left.sort_by_key(|(name, _)| !name.is_aside);
@@ -266,8 +279,8 @@ fn clean(disk: &dyn Disk, output: &Path, kind: &dyn Kind) -> Result<()> {
         // Where there are no locks, somebody may be at work there: it stays.
         let _lock = match Lock::try_on(&path) {
             Ok(Tried::Taken(lock)) => lock,
-            Ok(Tried::Busy) => return Err(busy(output)),
-            Ok(Tried::Unknown(_)) | Err(_) => continue,
+            Ok(Tried::Busy) if alone => return Err(busy(output)),
+            Ok(Tried::Busy | Tried::Unknown(_)) | Err(_) => continue,
         };
         if name.is_aside {
             if output.symlink_metadata().is_err() {
@@ -426,6 +439,33 @@ mod tests {
         strangers.sort();
         assert_eq!(names(parent.path()), strangers);
         assert_eq!(names(&noted).len(), 3);
+    }
+
+    #[test]
+    fn what_was_needed_for_an_output_goes() {
+        let parent = tempfile::tempdir().unwrap();
+        let output = parent.path().join("a.csv");
+        let scratch = || Staging::scratch(&RealDisk, &output, &One).unwrap();
+        // A process that was killed leaves its own; a file of such a name is none of it.
+        let left = scratch();
+        fill(&left, "1");
+        let kept = left.path().to_path_buf();
+        std::mem::forget(left);
+        let file = Temporary::of(&output).beside(&output);
+        std::fs::write(&file, "half").unwrap();
+        // While it lives, others work beside it.
+        let other = scratch();
+        assert!(kept.is_dir() && other.path().is_dir());
+        drop(other);
+        assert!(kept.is_dir());
+        // Another folder of that kind, of which nobody has the lock.
+        let dead = Temporary::of(&output).beside(&output);
+        std::fs::create_dir(&dead).unwrap();
+        std::fs::write(dead.join("x"), "1").unwrap();
+        mark(&RealDisk, &dead).unwrap();
+        drop(scratch());
+        assert!(!dead.exists() && kept.is_dir());
+        assert_eq!(names(parent.path()).len(), 2);
     }
 
     #[test]

@@ -32,9 +32,9 @@ pub(super) struct Reader {
 }
 
 impl Reader {
-    /// Opens a shard for direct reads, where that is possible.
-    pub(super) fn new(shard: &Shard) -> Self {
-        let direct = direct(shard).filter(|direct| {
+    /// Opens a shard `twice`, for direct reads, where that is possible.
+    pub(super) fn new(shard: &Shard, twice: bool) -> Self {
+        let direct = twice.then(|| direct(shard)).flatten().filter(|direct| {
             // A file that took this one's place meanwhile is not the one that was checked.
             let file = |metadata: Metadata| (metadata.dev(), metadata.ino());
             let (direct, checked) = (direct.metadata().map(file), shard.file().metadata().map(file));

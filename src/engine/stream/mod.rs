@@ -19,6 +19,7 @@ use crate::error::{Error, Result};
 use crate::kernel::{BlockView, Ids, Values};
 use crate::shard::{BlockRow, Dataset, Manifest, Shard, Split};
 use crate::team::{Combine, Team};
+use crate::usage::most_open_files;
 use std::cell::Cell;
 use std::ops::Range;
 use std::sync::Arc;
@@ -163,8 +164,12 @@ impl Stream {
             bytes += if needed[shard] { record.bytes } else { 0 };
         }
         let access = access.unwrap_or_else(|| Access::usual(bytes));
+        // Direct reads open every shard once more, which must leave some files to the other splits and the run.
+        let open = shards.iter().flatten().count() as u64;
+        let twice = most_open_files().is_none_or(|most| 4 * open <= most);
         let reader = |shard: &Option<Shard>| {
-            shard.as_ref().filter(|_| access == Access::ReadAhead).map(ahead::Reader::new)
+            let shard = shard.as_ref().filter(|_| access == Access::ReadAhead);
+            shard.map(|shard| ahead::Reader::new(shard, twice))
         };
         let readers = shards.iter().map(reader).collect();
         let checked = blocks.iter().map(|_| AtomicBool::new(false)).collect();

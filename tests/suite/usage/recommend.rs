@@ -273,3 +273,22 @@ fn an_average_may_be_said_aloud_of_bins_too() {
     let aloud = [&silent[..], &["--given", "week=average"]].concat();
     assert_eq!(output(folder, &silent), output(folder, &aloud));
 }
+
+#[test]
+fn a_time_alone_leaves_nothing_out() {
+    let folder = crate::common::folder();
+    let folder = folder.path();
+    sample::complete(folder, 3, "--bias modes --penalty 0.01");
+    // Every film was observed at some time.
+    for given in ["week=2004-03-25", "week=latest"] {
+        let silent = ["recommend", "run", "--given", given, "--rank-mode", "film", "--top", "5"];
+        let told = output(folder, &silent);
+        assert_eq!(rows(&told).len(), 5, "{told}");
+        assert_eq!(told, output(folder, &[&silent[..], &["--include-seen"]].concat()));
+    }
+    let run = tenfill::Run::open(folder.join("run")).unwrap();
+    let best = run.recommend(&[("week", "2004-03-25")], "film", 5).unwrap();
+    let given = ["recommend", "run", "--given", "week=2004-03-25", "--rank-mode", "film", "--top", "5"];
+    let told = rows(&output(folder, &given));
+    assert!(best.iter().map(|one| &one.id).eq(told.iter().map(|row| &row["film"])), "{best:?}");
+}
