@@ -50,6 +50,7 @@ class Dataset:
         value: str | None = None,
         weights: str | None = None,
         empty: Literal["missing", "error"] | None = None,
+        missing: str | float | Sequence[str | float] | None = None,
         where: str | Sequence[str] | None = None,
         wide: bool = False,
         id_columns: Sequence[str] | None = None,
@@ -83,7 +84,7 @@ class Dataset:
         files, batches = _given(source, validation, test)
         options = {
             "output": path, "value": value, "weights": weights, "bins": bins, "split": split,
-            "empty": empty, "where": where, "wide": wide, "id_columns": id_columns, "column_mode": column_mode,
+            "empty": empty, "missing": missing, "where": where, "wide": wide, "id_columns": id_columns, "column_mode": column_mode,
             "absent": absent, "transform": transform,
             "time_column": time_column, "validation": files.get("validation"), "test": files.get("test"),
             "duplicates": duplicates, "delimiter": delimiter, "encoding": encoding, "header": header, "format": format,

@@ -53,6 +53,7 @@ def fill(
     value: str | None = None,
     weights: str | None = None,
     empty: Literal["missing", "error"] | None = None,
+    missing: str | float | Sequence[str | float] | None = None,
     where: str | Sequence[str] | None = None,
     wide: bool = False,
     id_columns: Sequence[str] | None = None,
@@ -84,7 +85,7 @@ def fill(
     options: dict[str, object] = {
         "output": out, "run": run.path if isinstance(run, Run) else run, "keep": keep, "all_cells": all_cells, "sd": sd,
         "rank": rank, "max_iterations": max_iterations, "patience": patience, "seed": seed, "memory": memory,
-        "threads": threads, "force": force, "value": value, "weights": weights, "empty": empty, "where": where,
+        "threads": threads, "force": force, "value": value, "weights": weights, "empty": empty, "missing": missing, "where": where,
         "wide": wide, "id_columns": id_columns, "column_mode": column_mode,
         "absent": absent, "transform": transform, "bins": bins, "split": split,
         "time_column": time_column, "validation": validation, "test": test, "duplicates": duplicates,

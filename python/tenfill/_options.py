@@ -51,8 +51,8 @@ def arguments(command: str, operands: Sequence[Path], options: Mapping[str, obje
         elif flag in ("validation", "test"):
             paths = [value] if isinstance(value, (str, os.PathLike)) else list(value)  # type: ignore[call-overload]
             out += [f"--{flag}={operand(path)}" for path in paths]
-        elif flag == "where" and not isinstance(value, str):
-            out += [f"--{flag}={text(one)}" for one in value]  # type: ignore[attr-defined]
+        elif flag in ("where", "missing") and isinstance(value, Sequence) and not isinstance(value, str):
+            out += [f"--{flag}={text(one)}" for one in value]
         else:
             out.append(f"--{flag}={text(value)}")
     return out

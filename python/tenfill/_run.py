@@ -30,13 +30,14 @@ class LogLine:
     cost: float
     """The cost at this iterate."""
     train_mse: float
-    train_mae: float
+    train_mae: float | None
+    """None of a sweep, like `gradient_norm` and `step`."""
     train_rmse: float
     validation_mse: float | None
     validation_rmse: float | None
     validation_mae: float | None
-    gradient_norm: float
-    step: float
+    gradient_norm: float | None
+    step: float | None
     rank: list[int]
     penalty: float
     trial: Any
@@ -246,6 +247,7 @@ def complete(
     value: str | None = None,
     weights: str | None = None,
     empty: Literal["missing", "error"] | None = None,
+    missing: str | float | Sequence[str | float] | None = None,
     where: str | Sequence[str] | None = None,
     wide: bool = False,
     id_columns: Sequence[str] | None = None,
@@ -285,7 +287,7 @@ def complete(
         "bias_time": bias_time, "penalty": penalty, "penalty_kind": penalty_kind, "refit": refit, "clip": clip,
         "checkpoint_every": checkpoint_every, "memory": memory,
         "threads": threads, "cache": cache, "force": force, "value": value, "weights": weights, "bins": bins, "split": split,
-        "empty": empty, "where": where, "wide": wide, "id_columns": id_columns, "column_mode": column_mode,
+        "empty": empty, "missing": missing, "where": where, "wide": wide, "id_columns": id_columns, "column_mode": column_mode,
         "absent": absent, "transform": transform,
         "time_column": time_column, "validation": validation, "test": test, "duplicates": duplicates,
         "delimiter": delimiter, "encoding": encoding, "header": header, "format": format, "dims": dims, "zero_based": zero_based,

@@ -45,7 +45,7 @@ pub(super) struct Arguments {
     #[arg(long)]
     threads: Option<usize>,
     /// Seeds the split of the new entries [default: that of the dataset]
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true)]
     seed: Option<u64>,
     /// Replace the output if it exists
     #[arg(long)]
@@ -68,15 +68,22 @@ pub(super) fn run(arguments: Arguments, context: &Context) -> Result<ExitCode> {
     let asked = AppendOptions { dataset, rows, split, seed, time_column, duplicates, in_place };
     let appended = append_batches(&asked, batches, &context.control)?;
     appended.notes.iter().for_each(|note| context.control.say(note));
+    if in_place {
+        context.control.say(format!(
+            "runs that began with {0} as it was still predict, but cannot go on or be evaluated: `tenfill complete {0} -o \
+             NEW --init RUN` begins a new run with the model of one",
+            output.display()
+        ));
+    }
     let (before, after) = (before?, &appended.manifest);
     let entries =
         |manifest: &Manifest| Split::ALL.map(|split| manifest.split(split).entries).iter().sum::<u64>();
     let new_entries = entries(after).saturating_sub(entries(&before));
     let joined = after.duplicates - before.duplicates;
     let mut new_ids = serde_json::Map::new();
-    let mut said = format!("appended {} new entries", units::count(new_entries));
+    let mut said = format!("appended {}", units::many(new_entries, "new entry"));
     if joined > 0 {
-        said += &format!("; {} rows joined others", units::count(joined));
+        said += &format!("; {} joined others", units::rows(joined));
     }
     for (old, new) in before.modes.iter().zip(&after.modes) {
         let more = new.dim - old.dim;

@@ -27,8 +27,8 @@ use tenfill_engine::usage::Usage;
 ///
 /// Fits a Tucker model, of the given rank or one that validation finds, to the train entries by Riemannian
 /// preconditioned conjugate gradients, or to noisy data by sweeps over rows, streaming them from disk. The run directory holds the configuration, a
-/// log with a line per iteration, checkpoints, and the best model so far. Ctrl-C ends after the
-/// iteration; `tenfill resume` goes on.
+/// log with a line per iteration, checkpoints, and the best model so far. Ctrl-C cuts the pass short and keeps
+/// what is done; `tenfill resume` goes on.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -66,7 +66,7 @@ pub(super) struct Arguments {
     #[arg(long, default_value = "scaled", value_name = "START")]
     init: String,
     /// Seeds the start, and the split of a raw file
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, allow_negative_numbers = true)]
     seed: u64,
     #[command(flatten)]
     method: MethodArguments,
@@ -139,7 +139,11 @@ pub(super) fn parse_lanes(text: &str) -> Result<usize, String> {
 }
 
 pub(super) fn parse_ranks(text: &str) -> Result<RankArgument, String> {
-    if text == "auto" { Ok(RankArgument::Auto) } else { parse_list::<usize>(text).map(RankArgument::Given) }
+    if text == "auto" {
+        return Ok(RankArgument::Auto);
+    }
+    let ranks = parse_list::<usize>(text);
+    ranks.map(RankArgument::Given).map_err(|what| format!("{what}: write 4, 4,4,4 or auto"))
 }
 
 #[derive(clap::ValueEnum, Clone, Copy)]
@@ -202,13 +206,18 @@ pub(super) fn run(mut arguments: Arguments, context: &Context) -> Result<ExitCod
     report(&outcome, directory, &usage, context)
 }
 
+/// What the engine says where nothing can find a rank.
+const UNDECIDED: &str = "auto decides on validation entries";
+
 /// What is said of a run that cannot begin though its file is converted.
 fn keep(arguments: &Arguments, short: Error, kept: PathBuf, context: &Context) -> Error {
     let mut changed = Vec::new();
     if let Error::Budget { needed, .. } = short {
         changed.push(("memory", format!("{}M", needed.div_ceil(1 << 20))));
-    } else if let (Some(rank), Ok(dataset)) = (arguments.rank.given(), Dataset::open(&kept)) {
-        changed.push(("rank", units::ranks(&largest_rank(rank, dataset.manifest()))));
+    } else if let Ok(dataset) = Dataset::open(&kept) {
+        // What cannot be found can be given.
+        let asked = arguments.rank.given().or(short.to_string().contains(UNDECIDED).then_some(&[4][..]));
+        changed.extend(asked.map(|rank| ("rank", units::ranks(&largest_rank(rank, dataset.manifest())))));
     }
     // A program that calls has no use for a line of a shell.
     let again = context
@@ -287,7 +296,13 @@ fn ask(arguments: &Arguments, manifest: &Manifest, directory: &Path, team: Team)
     config.rank_auto = matches!(arguments.rank, RankArgument::Auto);
     config.recipe = arguments.recipe.recipe(manifest)?;
     arguments.method.set(&mut config, &arguments.recipe)?;
-    config.recipe.check(manifest, config.rank_auto)?;
+    config.recipe.check(manifest, config.rank_auto).map_err(|error| match error {
+        // Made data has a flag of its own for it.
+        Error::Request(what) if what.contains(UNDECIDED) => Error::Request(
+            what.replace("or give `rank`", "make it with synth --validation 0.1, or give `rank`"),
+        ),
+        other => other,
+    })?;
     Ok(config)
 }
 

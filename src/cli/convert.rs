@@ -51,7 +51,7 @@ pub(super) struct Arguments {
     #[arg(long)]
     threads: Option<usize>,
     /// Seeds the split
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, allow_negative_numbers = true)]
     seed: u64,
     /// Replace the output if it exists
     #[arg(long)]
@@ -75,6 +75,9 @@ pub(super) struct ConvertArguments {
     /// entry, which is left out and counted, or an error
     #[arg(long, value_enum, default_value_t = EmptyArgument::Missing, help_heading = "Input")]
     empty: EmptyArgument,
+    /// What else stands for a missing value, beside those of --empty: ?, -999, ...; may be given several times
+    #[arg(long, value_name = "SIGN", allow_hyphen_values = true, help_heading = "Input")]
+    missing: Vec<String>,
     /// Take only rows that meet a condition: a column, one of = != < <= > >=, and a number, a date or a text
     /// ('rating > 0', "country = 'IT'", 'day >= 2020-01-01'); several are joined by and
     #[arg(long = "where", value_name = "CONDITION", value_parser = Condition::parse, help_heading = "Input")]
@@ -250,6 +253,7 @@ impl ConvertArguments {
             names: None,
             zero_based: self.zero_based,
             strict: matches!(self.empty, EmptyArgument::Error),
+            missing: self.missing,
             conditions: self.conditions.into_iter().flatten().collect(),
             transform: None,
             wide: self.wide.then_some(WideRequest { ids: self.id_columns, mode: self.column_mode }),
@@ -327,10 +331,10 @@ pub(super) fn told(
     context.print(summary(manifest, output));
     let seconds = usage.seconds();
     context.print(format_args!(
-        "{} rows in {} ({:.0} rows per second, {:.1} CPU seconds, peak {} of memory)",
-        units::count(converted.rows),
+        "{} in {} ({} rows per second, {:.1} CPU seconds, peak {} of memory)",
+        units::rows(converted.rows),
         units::duration(seconds),
-        converted.rows as f64 / seconds.max(1e-9),
+        units::count((converted.rows as f64 / seconds.max(1e-9)) as u64),
         usage.cpu_seconds(),
         units::size(usage.peak_anon_bytes()),
     ));

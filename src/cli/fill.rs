@@ -18,7 +18,7 @@ use tenfill_engine::usage::Usage;
 ///
 /// Completes what has a value and writes the table back with what had none: the same rows, columns, order and
 /// types, every value that was there as it was, and a column filled. A value is missing where convert says
-/// so: nothing, NA, NaN or null. Long tables (CSV, TSV, other text, Parquet), wide ones (--wide) and .npy
+/// so: nothing, NA, NaN or null, and what --missing says. Long tables (CSV, TSV, other text, Parquet), wide ones (--wide) and .npy
 /// arrays, of any size within the memory. Times are ids of their own unless --bin groups them. A part of the
 /// values is held out (--split, 90/5/5) to tell the error, beside that of the mean, of biases alone and of
 /// linear interpolation along a mode that has an order.
@@ -30,6 +30,7 @@ use tenfill_engine::usage::Usage;
 #[command(after_help = "\
 Examples:
   tenfill fill readings.csv -o filled.csv --modes station,day,hour --value pm10
+  tenfill fill readings.csv -o filled.csv --missing -999 --missing '?'
   tenfill fill readings.parquet -o filled.parquet --all-cells
   tenfill fill hours-by-station.csv -o filled.csv --wide --column-mode station
   tenfill fill cube.npy -o filled.npy --memory 512M
@@ -64,7 +65,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "N")]
     patience: Option<usize>,
     /// Seeds the start and the split
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, allow_negative_numbers = true)]
     seed: u64,
     /// Memory to keep to [default: 1G, or a quarter of the machine's or container's]
     #[arg(long, value_parser = units::parse_size)]
@@ -115,7 +116,7 @@ fn beside(held: &HeldOut) -> String {
     others.extend(biases_rmse.map(|rmse| format!("biases alone {}", digits(rmse))));
     let along = |(mode, rmse): &(String, f64)| format!("linear interpolation along {mode} {}", digits(*rmse));
     others.extend(interpolation.as_ref().map(along));
-    let mut said = format!("\n  held out   {} values: RMSE {}", units::count(*entries), digits(*rmse));
+    let mut said = format!("\n  held out   {}: RMSE {}", units::many(*entries, "value"), digits(*rmse));
     if !others.is_empty() {
         said += &format!("\n  beside     {}", others.join(", "));
     }
@@ -124,9 +125,9 @@ fn beside(held: &HeldOut) -> String {
 
 fn report(filled: &Filled, options: &FillOptions, usage: &Usage, context: &Context) {
     let Filled { rows, filled: count, unknown, outside_bins, added, sd, held_out, outcome } = filled;
-    let mut said = format!("{} values filled, {} rows or cells", units::count(*count), units::count(*rows));
+    let mut said = format!("{} filled, {} rows or cells", units::many(*count, "value"), units::count(*rows));
     if *added > 0 {
-        said += &format!(", {} rows added", units::count(*added));
+        said += &format!(", {} added", units::rows(*added));
     }
     if *unknown > 0 {
         said += &format!(

@@ -90,8 +90,8 @@ pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<ExitCode> 
     ));
     context.print(format_args!("  split    {}", manifest.split_rule));
     context.print(format_args!(
-        "  doubles  {} rows ({})",
-        units::count(manifest.duplicates),
+        "  doubles  {} ({})",
+        units::rows(manifest.duplicates),
         manifest.duplicates_rule
     ));
     for (position, mode) in manifest.modes.iter().enumerate() {

@@ -178,9 +178,22 @@ fn failure(error: &str, path: Option<&std::path::Path>, line: Option<u64>) -> se
     serde_json::json!({ "error": error, "path": path.map(std::path::Path::to_string_lossy), "line": line })
 }
 
+/// What the standard library says of numbers, as a user would.
+fn plain_words(text: &str) -> String {
+    [
+        ("invalid digit found in string", "this is no whole number from 0 on"),
+        ("number too large to fit in target type", "the number is too large"),
+        ("cannot parse integer from empty string", "a whole number is missing"),
+        ("invalid float literal", "this is no number"),
+        ("cannot parse float from empty string", "a number is missing"),
+    ]
+    .iter()
+    .fold(text.into(), |text, (theirs, ours)| text.replace(theirs, ours))
+}
+
 /// What is wrong about usage, in one line.
 fn usage_sentence(usage: &clap::Error) -> String {
-    let text = usage.render().to_string();
+    let text = plain_words(&usage.render().to_string());
     let sentence = text.split("\n\n").next().unwrap_or_default().trim_start_matches("error: ");
     sentence.split_whitespace().collect::<Vec<_>>().join(" ")
 }
@@ -277,7 +290,10 @@ fn main_with(arguments: Vec<OsString>) -> ExitCode {
 /// Help and versions to standard output, wrong usage to standard error.
 fn explain(usage: &clap::Error, json: bool) -> ExitCode {
     let stdout = stdout::Stdout::default();
-    stdout.attempt(|| usage.print());
+    stdout.attempt(|| match usage.render().to_string() {
+        text if plain_words(&text) != text => write!(io::stderr().lock(), "{}", plain_words(&text)),
+        _ => usage.print(),
+    });
     usage_failure(usage, json);
     match stdout.finish() {
         Err(error) if !usage.use_stderr() => fail(&error, Team::alone(), false),
@@ -341,7 +357,10 @@ type Ranks = Vec<usize>;
 
 /// A list like `4,4,4`.
 fn parse_list<T: std::str::FromStr>(text: &str) -> Result<Vec<T>, String> {
-    text.split([',', 'x'])
-        .map(|part| part.trim().parse().map_err(|_| format!("'{part}' is not a whole number")))
-        .collect()
+    let one = |part: &str| part.trim().parse().map_err(|_| part.trim().to_string());
+    let numbers: Result<Vec<T>, String> = text.split([',', 'x']).map(one).collect();
+    numbers.map_err(|part| match part.as_str() {
+        "" => format!("'{text}' is no list of whole numbers, like 4,4,4"),
+        _ => format!("'{part}' is not a whole number"),
+    })
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use tenfill_engine::error::Result;
 use tenfill_engine::objective::LITTLE;
-use tenfill_engine::run::{Outcome, SplitErrors};
+use tenfill_engine::run::{Outcome, SplitErrors, gradient_norm};
 use tenfill_engine::shard::Split;
 use tenfill_engine::solver::StoppedBy;
 use tenfill_engine::units::{self, digits};
@@ -65,10 +65,10 @@ pub(super) fn report(outcome: &Outcome, run: &Path, usage: &Usage, context: &Con
         false => format!(", the model of iteration {} is kept", outcome.best_iteration),
     };
     context.print(format_args!(
-        "{}: {} iterations ({} passes), stopped by {}{kept}{model}{weighted}{so_far}{}{}{}\n  {} wall, {} CPU, peak {} of memory",
+        "{}: {} ({}), stopped by {}{kept}{model}{weighted}{so_far}{}{}{}\n  {} wall, {} CPU, peak {} of memory",
         run.display(),
-        outcome.last.iteration,
-        outcome.last.passes,
+        units::many(outcome.last.iteration as u64, "iteration"),
+        units::many(outcome.last.passes as u64, "pass"),
         outcome.stopped_by,
         split(Split::Train),
         match split(Split::Validation) {
@@ -117,7 +117,7 @@ pub(super) fn report(outcome: &Outcome, run: &Path, usage: &Usage, context: &Con
         "tried": outcome.tried,
         "errors": errors,
         "best_iteration": outcome.best_iteration,
-        "gradient_norm": outcome.last.gradient_norm,
+        "gradient_norm": gradient_norm(&outcome.last),
         "stopped_by": outcome.stopped_by.as_str(),
         "seconds": outcome.progress.seconds,
         "cpu_seconds": outcome.progress.cpu_seconds,
@@ -146,7 +146,7 @@ fn line(errors: &SplitErrors) -> String {
     let beside = beside(errors.mean_mse, errors.biases_mse);
     let fallback = match scored.fallback.scored {
         0 => String::new(),
-        n => format!("   ({} entries by biases alone)", units::count(n)),
+        n => format!("   ({} by biases alone)", units::many(n, "entry")),
     };
     format!(
         "\n  {:10} MSE {mse:.6e}   RMSE {}{beside}   MAE {}{explained}{fallback}",

@@ -93,7 +93,7 @@ pub(super) fn run(arguments: Arguments, context: &Context) -> Result<ExitCode> {
     let threads = context.threads(arguments.threads);
     let done = in_pool(threads, || predict_file(&model, &arguments.queries, &options, &context.control))?;
     let seconds = usage.seconds();
-    let mut said = format!("{} rows in {}", units::count(done.rows), units::duration(seconds));
+    let mut said = format!("{} in {}", units::rows(done.rows), units::duration(seconds));
     let mut warnings = Vec::new();
     if done.unknown > 0 {
         warnings.push(format!("{} with ids that the model does not know", units::count(done.unknown)));

@@ -50,8 +50,10 @@ impl Progress for Bars {
         };
         let template = if total > 0 {
             format!("{{prefix:8}} [{{bar:24}}] {counts}  {{msg}}  {{eta}} left")
+        } else if unit == Unit::Iterations {
+            "{prefix:8} {spinner} iteration {pos}  {msg}  {elapsed}".to_string()
         } else {
-            "{prefix:8} {spinner} {pos}  {msg}".to_string()
+            "{prefix:8} {spinner} {human_pos}  {msg}".to_string()
         };
         let style = ProgressStyle::with_template(&template).unwrap_or_else(|_| ProgressStyle::default_bar());
         let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr())

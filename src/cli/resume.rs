@@ -7,7 +7,8 @@ use super::outcome::report;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use tenfill_engine::error::{Error, Result};
-use tenfill_engine::run::{Config, RunDirectory, resume};
+use tenfill_engine::run::{Config, End, RunDirectory, resume};
+use tenfill_engine::solver::StoppedBy;
 use tenfill_engine::storage::RealDisk;
 use tenfill_engine::usage::Usage;
 
@@ -87,6 +88,20 @@ pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<ExitCode> 
         true => RunDirectory::open(&RealDisk, &arguments.run),
         false => Ok(RunDirectory::written_elsewhere(&arguments.run)),
     })?;
+    let before = End::read(&arguments.run).ok().flatten();
     let outcome = resume(&run, change, &limits, &context.control, &*context.observe)?;
+    let ended = before.is_some_and(|end| {
+        end.stopped_by != StoppedBy::Interrupted.as_str() && end.iterations == outcome.last.iteration
+    });
+    if ended && outcome.stopped_by != StoppedBy::Interrupted {
+        let how = match outcome.stopped_by {
+            StoppedBy::MaxIterations => "a larger `max_iterations` goes on",
+            StoppedBy::Patience => "a larger `patience` goes on, or 0 with `max_iterations`",
+            StoppedBy::Tolerance => "a smaller `tolerance` goes on",
+            _ => "there is no further iteration",
+        };
+        let what = format!("the run had ended already, stopped by {}: {how}", outcome.stopped_by);
+        context.control.say(what);
+    }
     report(&outcome, &arguments.run, &usage, context)
 }

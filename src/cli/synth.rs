@@ -63,7 +63,7 @@ pub(super) struct Arguments {
     #[arg(long, value_enum, default_value_t = Values::F64)]
     values: Values,
     /// Seeds everything
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, allow_negative_numbers = true)]
     seed: u64,
     /// Memory to keep to [default: 1G, or a quarter of the machine's or container's]
     #[arg(long, value_parser = units::parse_size)]

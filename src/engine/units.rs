@@ -102,6 +102,27 @@ pub fn count(n: u64) -> String {
     out
 }
 
+/// So many of something: `1 row`, `1,234 rows`.
+///
+/// ```
+/// assert_eq!(tenfill_engine::units::many(1, "bad row"), "1 bad row");
+/// assert_eq!(tenfill_engine::units::many(1200, "entry"), "1,200 entries");
+/// assert_eq!(tenfill_engine::units::many(0, "pass"), "0 passes");
+/// ```
+pub fn many(n: u64, one: &str) -> String {
+    match (n, one.strip_suffix("ry"), one.ends_with("ss")) {
+        (1, ..) => format!("1 {one}"),
+        (_, Some(stem), _) => format!("{} {stem}ries", count(n)),
+        (_, None, true) => format!("{} {one}es", count(n)),
+        (_, None, false) => format!("{} {one}s", count(n)),
+    }
+}
+
+/// A number of rows: `1 row`, `1,234 rows`.
+pub fn rows(n: u64) -> String {
+    many(n, "row")
+}
+
 /// A length of time that people can read: `3.2 s`, `4 m 10 s`, `2 h 5 m`.
 pub fn duration(seconds: f64) -> String {
     match seconds {

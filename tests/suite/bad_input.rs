@@ -52,7 +52,8 @@ fn columns_that_are_not_there() {
     refused("user,item,when\na,b,c\n1,x,2\n", "--modes user,item", &["in.csv"]);
     refused("a,b,c,d\n1,2,3,4\n", "", &["which column is the value", "--value", "a, b, c, d"]);
     refused(text, "--modes user,user --value rating", &["two modes", "'user'"]);
-    refused("user,user,rating\n1,2,3\n", "--modes 1,2 --value rating", &["two modes", "'user'"]);
+    let twice = ["two modes", "'user'", "columns 1 and 2", "rename"];
+    refused("user,user,rating\n1,2,3\n", "--modes 1,2 --value rating", &twice);
     refused(text, "--modes user,rating --value rating", &["both a mode and the value"]);
     refused(text, "--modes user --value rating", &["2 to 8"]);
     let nine = "a,b,c,d,e,f,g,h,i,rating\n1,2,3,4,5,6,7,8,9,10\n";
@@ -71,7 +72,22 @@ fn lines_that_cannot_be_used() {
         ("7,8,1e999", "no finite number"),
         ("7,,1", "item is empty"),
         (",8,1", "user is empty"),
-        ("7,\"8,1", "fields where 3 were expected"),
+        ("7,\"8,1", "the quote that opens here is never closed"),
+        ("7,\"8\"x,1", "text follows the quote that closes '8'"),
+        (
+            "7,\"8,1\n9,5,1\n9,6\",1",
+            "item holds line breaks: the quote that opens here is closed 2 lines below",
+        ),
+        ("7,\"8,1\n9,5,1\n9,\"6,1", "meets the next one 2 lines below, with text behind it"),
+        (
+            "7,\"8,1\n9,5,1\n9,6\"",
+            "2 fields where 3 were expected, with the quote that opens here closed 2 lines",
+        ),
+        (
+            "user,item,rating",
+            "rating is 'rating', which is no number: is this the header once more? --skip-bad",
+        ),
+        ("7,a\0b,1", "NUL byte"),
         ("7,8,\"4,5\"", "decimal point"),
     ] {
         refused(&with(line), NAMED, &["in.csv:3: ", needle]);
@@ -86,7 +102,8 @@ fn lines_that_cannot_be_used() {
         refused(&with(&format!("7,8,{value}")), &strict, &["in.csv:3: ", needle]);
     }
     // The number of the line stays right behind comments, blank lines, quotes and line ends in them.
-    refused("user,item,rating\n\n1,\"a\nb\",3\n\n\n2,x,bad\n", NAMED, &["in.csv:7: ", "'bad'"]);
+    let note = "user,item,note,rating\n\n1,a,\"a\nb\",3\n\n\n2,x,\"\n\",bad\n";
+    refused(note, NAMED, &["in.csv:7: ", "'bad'"]);
     refused("user;item;rating\n1;2;3,5\n", NAMED, &["in.csv:2: ", "'3,5'", "decimal point"]);
     refused(&with(&format!("7,8,{}", "9".repeat(2_000_000))), NAMED, &["in.csv:3: ", "1 MB"]);
     // Far from the beginning, in whichever chunk.
@@ -100,6 +117,7 @@ fn lines_that_cannot_be_used() {
 fn times_that_are_none() {
     let with = |time: &str| format!("user,time,rating\n1,2004-05-01,3\n2,{time},4\n");
     let columns = "--modes user,time --value rating --bin time=7d";
+    refused(&with("06/10/2024"), columns, &["in.csv:3: ", "'06/10/2024'", "year-month-day"]);
     refused(&with("yesterday"), columns, &["in.csv:3: ", "'yesterday'", "ISO-8601"]);
     refused(&with("1083369600"), columns, &["time", "both dates and numbers"]);
     refused(&with("2004-02-30"), columns, &["in.csv:3: "]);
@@ -112,6 +130,7 @@ fn times_that_are_none() {
 #[test]
 fn files_that_hold_no_rows() {
     refused("", NAMED, &["in.csv", "empty"]);
+    refused("user,item,rating\n1,2,\n3,4,NA\n", NAMED, &["rating is empty in all 2 rows", "--value"]);
     refused("\n\n", NAMED, &["in.csv", "empty"]);
     refused("user,item,rating\n", NAMED, &["in.csv", "header but no rows"]);
     refused("user,item,rating\r\n\r\n", NAMED, &["in.csv", "header but no rows"]);
@@ -122,6 +141,8 @@ fn files_that_hold_no_rows() {
     fails(directory.path(), "convert - -o out", &["<stdin>", "empty"]);
     fs::create_dir(directory.path().join("folder")).unwrap();
     fails(directory.path(), "convert folder -o out", &["folder", "no Parquet file"]);
+    fs::write(directory.path().join("folder/a.csv"), "1,2,3\n").unwrap();
+    fails(directory.path(), "convert folder -o out", &["folder", "no Parquet file", "FOLDER/*.csv"]);
     fails(directory.path(), "convert folder -o out --format text", &["folder", "directory"]);
 }
 
@@ -175,6 +196,8 @@ fn half_a_download() {
             fs::write(path.join("in.csv"), &whole[..length]).unwrap();
             fails(path, "convert in.csv -o out", &["in.csv", "cut short", "again"]);
         }
+        fs::write(path.join("in.csv"), [whole, b"and more"].concat()).unwrap();
+        fails(path, "convert in.csv -o out", &["in.csv"]);
         let mut damaged = whole.to_vec();
         let middle = whole.len() / 2;
         damaged[middle..middle + 20].fill(0xa5);
@@ -200,10 +223,91 @@ fn files_of_another_kind() {
         fs::write(path.join("in.csv"), bytes).unwrap();
         fails(path, "convert in.csv -o out", &["in.csv", needle]);
     }
+    fs::write(path.join("in.csv"), [&gzipped(b"1,2,3\n4,5,6\n")[..], b"more"].concat()).unwrap();
+    fails(path, "convert in.csv -o out", &["in.csv", "no gzip follows the compressed data"]);
+    fs::write(path.join("in.csv"), [gzipped(b"1,2,3\n"), gzipped(b"4,5,6\n"), vec![0; 99]].concat()).unwrap();
+    assert_eq!(run(path, ["convert", "in.csv", "-o", "out", "--split", "none"])["rows"], 2);
+    fs::remove_dir_all(path.join("out")).unwrap();
+    fs::write(path.join("in.csv"), b"user,item,rating\n1,2,3\n4,5,6\n").unwrap();
+    fails(path, "convert in.csv -o out --format tns", &["in.csv", "blanks between its numbers", "--format"]);
+    fails(
+        path,
+        "convert in.csv -o out --delimiter ;",
+        &["';' occurs in none", "'user,item,rating'", "--delimiter"],
+    );
+    fs::write(path.join("in.csv"), b"user;item;x\n1;2;3,98\n4;5;6,5\n").unwrap();
+    fails(
+        path,
+        "convert in.csv -o out",
+        &["which column is the value", "'3,98' has a decimal comma", "(3.98)"],
+    );
     fs::write(path.join("in.csv"), b"user,item,rating\nZo\xeb,2,3\n").unwrap();
     fails(path, "convert in.csv -o out --encoding utf-8", &["in.csv:2: ", "UTF-8", "--encoding"]);
     fs::write(path.join("in.csv"), b"user,item,rating\n1,2,3\n").unwrap();
     fails(path, "convert in.csv -o out --format parquet", &["in.csv", "no Parquet"]);
+}
+
+fn gzipped(text: &[u8]) -> Vec<u8> {
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    gzip.write_all(text).unwrap();
+    gzip.finish().unwrap()
+}
+
+/// Quotes that are never closed, or closed by another stray one far below, in small and large chunks and with
+/// any number of threads: always the same rows, and the same lines.
+#[test]
+fn a_stray_quote_costs_one_line() {
+    let directory = folder();
+    let path = directory.path();
+    let mut text = "user,item,rating\n".to_string();
+    let strays = [10usize, 700, 701, 30_000, 149_999];
+    for n in 0..150_000usize {
+        let (open, close) = match n {
+            _ if strays.contains(&n) => ("\"", ""),
+            n if n % 7 == 0 => ("\"", "\""),
+            _ => ("", ""),
+        };
+        text += &format!("{},{open}i{n}{close},{}\n", n % 300, n % 5);
+    }
+    fs::write(path.join("in.csv"), text).unwrap();
+    let convert = |more: &str| {
+        let arguments = format!("convert in.csv -o out --force --split none --skip-bad 5 {more}");
+        let result = run(path, arguments.split_whitespace());
+        assert_eq!((&result["rows"], &result["bad_rows"]), (&149_995.into(), &5.into()), "{more}");
+        let notes = result["notes"].to_string();
+        assert!(notes.contains("in.csv:12: "), "{notes}");
+        (notes, contents(&path.join("out")))
+    };
+    let once = convert("--threads 1");
+    for more in ["--threads 3", "--threads 2 --memory 16M", "--threads 1 --memory 900M"] {
+        assert!(convert(more) == once, "{more}");
+    }
+    fails(path, "convert in.csv -o new --skip-bad 4", &["in.csv:150001: ", "never closed", "bad row 5"]);
+    // So does a file that is looked at as a whole.
+    fs::write(path.join("few.csv"), "user,item,rating\n1,\"a,1\n2,b,2\n2,c,3\n").unwrap();
+    fails(path, "convert few.csv -o new", &["few.csv:2: ", "never closed"]);
+}
+
+#[test]
+fn ids_that_may_be_none_are_told() {
+    let directory = folder();
+    let path = directory.path();
+    let said = |text: &str, more: &str| {
+        fs::write(path.join("in.csv"), text).unwrap();
+        let arguments = format!("convert in.csv -o out --force --split none {NAMED} {more}");
+        let output = tenfill(path).args(arguments.split_whitespace()).output().unwrap();
+        assert!(output.status.success(), "{}", stderr(&output));
+        stderr(&output)
+    };
+    let once = said("user,item,rating\n1,2,3\n1,NA,3\n2,NA,1\n", "");
+    assert!(once.contains("one id of item is 'NA' and all others are numbers"), "{once}");
+    assert!(once.contains("--where \"item != 'NA'\""), "{once}");
+    let twice = said("user,item,rating\n1,16,3\n1,16.0,3\n2,7,1\n", "");
+    assert!(twice.contains("item has both '16' and '16.0'"), "{twice}");
+    for text in ["user,item,rating\n1,IT,3\n1,NA,3\n1,4,1\n", "user,item,rating\n1,2.1,3\n1,2,3\n1,2.0,3\n"] {
+        let nothing = said(text, "");
+        assert!(!nothing.contains("item"), "{nothing}");
+    }
 }
 
 fn parquet(path: &Path, columns: Vec<(&str, ArrayRef)>) {
@@ -321,6 +425,12 @@ fn wrong_usage_is_exit_code_2() {
         ("convert in.csv -o out --delimiter abc", "delimiter"),
         ("convert in.csv -o out --duplicates maybe", "mean"),
         ("convert in.csv -o out --dims 3,y", "'y' is not a whole number"),
+        (
+            "complete in.csv -o out --rank x",
+            "'x' is no list of whole numbers, like 4,4,4: write 4, 4,4,4 or auto",
+        ),
+        ("convert in.csv -o out --seed abc", "this is no whole number from 0 on"),
+        ("convert in.csv -o out --seed -1", "'-1' for '--seed <SEED>': this is no whole number from 0 on"),
         ("convert in.csv -o out --header --no-header", "--no-header"),
         ("frobnicate", "frobnicate"),
     ] {

@@ -3,7 +3,9 @@
 use crate::common::{failure, failure_of, folder, json, names, run};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float32Type, Float64Type, Int64Type};
-use arrow_array::{Array, ArrayRef, BooleanArray, Float32Array, Int64Array, RecordBatch, StringArray};
+use arrow_array::{
+    Array, ArrayRef, BooleanArray, Float32Array, Float64Array, Int64Array, RecordBatch, StringArray,
+};
 use std::fs::{File, read, read_to_string, write};
 use std::path::Path;
 use std::sync::Arc;
@@ -368,6 +370,49 @@ fn what_cannot_be_filled_is_said_before_work_is_done() {
     assert_eq!((&told["filled"], &told["unknown"]), (&2.into(), &1.into()));
     let bad = ["fill", "holes.csv", "-o", "other.csv", "--where", "gone > 1"];
     assert!(failure_of(folder, &bad).contains("there is no column 'gone'"));
+}
+
+#[test]
+fn other_signs_of_a_hole_are_filled() {
+    let folder = folder();
+    let folder = folder.path();
+    let rows = |hole: &str, other: &str| -> Vec<String> {
+        let row = |n: usize| match n % 11 {
+            3 => hole.to_string(),
+            7 => other.to_string(),
+            _ => format!("{}", n % 20 + n / 20),
+        };
+        (0..400).map(row).collect()
+    };
+    let table = |values: &[String]| {
+        let rows = values.iter().enumerate().map(|(n, value)| format!("{},{},{value}\n", n % 20, n / 20));
+        format!("a,b,value\n{}", rows.collect::<String>())
+    };
+    write(folder.join("holes.csv"), table(&rows("", "NA"))).unwrap();
+    write(folder.join("signs.csv"), table(&rows("?", "-999.0"))).unwrap();
+    let holes = rows("", "x").iter().filter(|value| value.is_empty() || *value == "x").count();
+    let usual = run(folder, ["fill", "holes.csv", "-o", "usual.csv"]);
+    assert_eq!(usual["filled"], holes);
+    let signs = ["fill", "signs.csv", "-o", "out.csv", "--missing", "-999", "--missing", "?"];
+    assert_eq!(run(folder, signs)["filled"], holes);
+    let text = |name: &str| read_to_string(folder.join(name)).unwrap();
+    assert_eq!(text("out.csv"), text("usual.csv"));
+    run(folder, ["fill", "signs.csv", "-o", "out.parquet", "--missing=-999", "--missing=?"]);
+    let said = failure(folder, "fill signs.csv -o other.csv --missing -999");
+    assert!(said.contains("value is '?', which is no number"), "{said}");
+    // The same in Parquet, of numbers, and in an array.
+    let numbers = rows("-999", "-999").iter().map(|value| value.parse::<f64>().unwrap()).collect::<Vec<_>>();
+    let ids = |of: fn(i64) -> i64| -> ArrayRef { Arc::new(Int64Array::from_iter_values((0..400).map(of))) };
+    let values: ArrayRef = Arc::new(Float64Array::from(numbers.clone()));
+    parquet(
+        &folder.join("in.parquet"),
+        vec![("a", ids(|n| n % 20)), ("b", ids(|n| n / 20)), ("value", values)],
+    );
+    let told = run(folder, ["fill", "in.parquet", "-o", "filled.parquet", "--missing", "-999"]);
+    assert_eq!(told["filled"], holes);
+    let filled = columns(&folder.join("filled.parquet"));
+    let of = filled.column(2).as_any().downcast_ref::<Float64Array>().unwrap();
+    assert!(of.values().iter().all(|value| (-5.0..50.0).contains(value)));
 }
 
 #[test]

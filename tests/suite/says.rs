@@ -313,6 +313,88 @@ fn a_rank_above_a_dimension_is_told_before_the_file_is_converted_where_that_is_k
 }
 
 #[test]
+fn ways_out_are_ways() {
+    let folder = folder();
+    let folder = folder.path();
+    write(folder.join("books.csv"), books(1.0)).unwrap();
+    let file = "books.csv --modes reader,book --value score";
+    // What cannot be found is given, and that works.
+    write(folder.join("more.csv"), books(0.5)).unwrap();
+    let said = failure(folder, &format!("complete {file} -o none --test more.csv --quiet"));
+    if let Some((_, again)) = said.split_once("go on with `tenfill ") {
+        json(folder, &format!("{} --max-iterations 1", again.trim_end().trim_end_matches('`')));
+    } else {
+        assert!(said.contains("or give --rank"), "{said}");
+    }
+    json(folder, "synth -o made --dims 20,20,20 --rank 2,2,2 --oversampling 5");
+    let said = failure(folder, "complete made -o run");
+    assert!(said.contains("synth --validation 0.1"), "{said}");
+    for (rank, needle) in [
+        ("99999999999", "rank 99999999999 of reader is above any dimension"),
+        ("4,0", "the rank of book is 0: the least is 1"),
+    ] {
+        let said = failure(folder, &format!("complete {file} -o run --rank {rank}"));
+        assert!(said.contains(needle), "{said}");
+    }
+
+    // A run that has ended says so, and what goes on.
+    json(folder, &format!("complete {file} -o run --rank 2 --max-iterations 1"));
+    let output = tenfill(folder).args(["resume", "run"]).output().unwrap();
+    assert!(stderr(&output).contains("the run had ended already, stopped by max-iterations"), "{output:?}");
+    let output = tenfill(folder).args(["resume", "run", "--max-iterations", "2"]).output().unwrap();
+    assert!(!stderr(&output).contains("ended already"), "{output:?}");
+
+    // Ids as pandas writes them in a column with holes are the same ids.
+    write(folder.join("numbers.csv"), {
+        let rows = (0..400).map(|n| format!("{},{},{}\n", n % 20, n / 20, n % 7));
+        format!("a,b,value\n{}", rows.collect::<String>())
+    })
+    .unwrap();
+    json(folder, "complete numbers.csv -o numbers --rank 1 --max-iterations 2");
+    write(folder.join("asked.csv"), "a,b,value\n4.0,7.00,1\n4,7,1\n4.5,7,1\n").unwrap();
+    assert_eq!(json(folder, "predict numbers asked.csv -o answers.csv")["unknown"], 1);
+    let answers = read_to_string(folder.join("answers.csv")).unwrap();
+    let of = |line: usize| answers.lines().nth(line).unwrap().split_once(",1,").unwrap().1.to_string();
+    assert_eq!(of(1), of(2), "{answers}");
+    // Quotes of questions are read as those of entries.
+    write(folder.join("stray.csv"), "a,b,note\n4,\"7,x\n4,7,y\n").unwrap();
+    let said = failure(folder, "predict numbers stray.csv");
+    assert!(said.contains("stray.csv:2: the quote that opens here is never closed"), "{said}");
+    write(folder.join("quoted.csv"), "a,b,note\n\"4\",7,\"say \"\"x\"\"\n!\"\n").unwrap();
+    json(folder, "predict numbers quoted.csv -o quoted.out.csv");
+    let answers = read_to_string(folder.join("quoted.out.csv")).unwrap();
+    assert!(answers.starts_with("a,b,note,prediction,known\n4,7,\"say \"\"x\"\"\n!\","), "{answers}");
+    write(folder.join("nothing.csv"), "").unwrap();
+    assert!(failure(folder, "predict numbers nothing.csv").contains("nothing.csv: the file is empty"));
+
+    // Rows that are appended in place are the end of earlier runs, which is said, with the way on.
+    json(folder, "convert numbers.csv -o data");
+    json(folder, "complete data -o old --rank 1 --max-iterations 2");
+    write(folder.join("new.csv"), "a,b,value\n31,3,2\n").unwrap();
+    let output = tenfill(folder).args(["append", "data", "new.csv", "--in-place"]).output().unwrap();
+    assert!(stderr(&output).contains("`tenfill complete data -o NEW --init RUN`"), "{output:?}");
+    let said = failure(folder, "resume old");
+    assert!(
+        said.contains("-o NEW --init old` begins a new run with this model, which still predicts"),
+        "{said}"
+    );
+    let said = failure(folder, "verify old");
+    assert_eq!(said.matches("data: ").count(), 1, "{said}");
+    json(folder, "complete data -o new --init old --rank 1 --max-iterations 2");
+
+    // A damaged model is written anew.
+    let model = folder.join("new/model/model.bin");
+    let whole = std::fs::read(&model).unwrap();
+    let mut damaged = whole.clone();
+    damaged[whole.len() / 2] ^= 1;
+    write(&model, damaged).unwrap();
+    let said = failure(folder, "predict new asked.csv");
+    assert!(said.contains("`tenfill resume new` writes it anew"), "{said}");
+    json(folder, "resume new");
+    json(folder, "predict new asked.csv -o again.csv");
+}
+
+#[test]
 fn mistakes_are_told_apart_in_one_sentence() {
     let folder = folder();
     let folder = folder.path();

@@ -33,6 +33,18 @@ fn ratings_take_a_few_passes() {
     assert_eq!(scored["mse"], ours["test_mse"]);
     assert_eq!(json(&folder, "evaluate sweeps --on train")["mse"], ours["train_mse"]);
     assert!(json(&folder, "verify sweeps")["ok"].as_bool().unwrap());
+    // What a sweep has not is null, not 0.
+    let log = std::fs::read_to_string(folder.path().join("sweeps/log.jsonl")).unwrap();
+    for line in log.lines() {
+        let line: serde_json::Value = serde_json::from_str(line).unwrap();
+        for field in ["train_mae", "gradient_norm", "step", "beta"] {
+            assert_eq!(line[field], serde_json::Value::Null, "{field}: {line}");
+        }
+        assert!(number(&line, "train_mse") > 0.0);
+    }
+    assert!(ours["gradient_norm"].is_null());
+    let read = tenfill_engine::run::read_log(&folder.path().join("sweeps/log.jsonl")).unwrap();
+    assert_eq!(read.len(), log.lines().count());
     json(&folder, "export sweeps -o exported");
     json(&folder, "report sweeps -o report.html");
 }

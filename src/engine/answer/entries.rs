@@ -115,7 +115,8 @@ pub(super) fn read_entries_as(
 /// Says how many rows were no entries.
 pub(super) fn say_empty(empty: u64, control: &Control) {
     if empty > 0 {
-        control.say(format!("{} rows have no value and are left out", crate::units::count(empty)));
+        let (have, are) = if empty == 1 { ("has", "is") } else { ("have", "are") };
+        control.say(format!("{} {have} no value and {are} left out", crate::units::rows(empty)));
     }
 }
 

@@ -12,6 +12,7 @@ use crate::remote;
 use crate::run::inputs_of;
 use crate::storage::{Output, RealDisk};
 use crate::table::{Cells, ColumnTypes, Kind, Table, TableBatch, TableWriter};
+use crate::units;
 use arrow_array::{ArrayRef, BooleanArray, Float64Array, RecordBatch};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use rayon::prelude::*;
@@ -172,7 +173,7 @@ pub fn predict_file(
         if writer.closed() {
             break;
         }
-        control.progress().advance(table.bytes_read(), &format_args!("{} rows", answered.rows));
+        control.progress().advance(table.bytes_read(), &units::rows(answered.rows));
     }
     writer.finish()?;
     Ok(answered)

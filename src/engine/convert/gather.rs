@@ -213,6 +213,32 @@ impl Gather {
         ))
     }
 
+    /// What is said of ids that may not be meant as such.
+    pub(super) fn odd_ids(&self) -> Vec<String> {
+        let mut said = Vec::new();
+        for (name, mode) in self.names.iter().zip(&self.modes) {
+            let ModeGather::Ids(ids) = mode else { continue };
+            let (missing, twice) = ids.dictionary.odd();
+            if let Some(first) = missing.first() {
+                let all: Vec<String> = missing.iter().take(3).map(|id| format!("'{id}'")).collect();
+                let rows = match missing.len() {
+                    1 => format!("one id of {name} is {} and all others are numbers: is it", all[0]),
+                    _ => format!("{} are ids of {name} and all others are numbers: is each", all.join(", ")),
+                };
+                said.push(format!(
+                    "{rows} a missing value? `where` \"{name} != '{first}'\" leaves such rows out"
+                ));
+            }
+            if let Some(number) = twice {
+                said.push(format!(
+                    "{name} has both '{number}' and '{number}.0', which are two ids here: write whole numbers without \
+                     a point if they mean the same"
+                ));
+            }
+        }
+        said
+    }
+
     /// Rows taken so far.
     pub fn rows(&self) -> u64 {
         self.spool.len()

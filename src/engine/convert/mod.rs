@@ -183,7 +183,7 @@ fn gather_all(
         };
         let before_it = (gather.rows(), gather.empty + gather.left_out);
         ingest::read_rows(input, &read, control, |batch| {
-            control.progress().advance(before + batch.input_bytes, &format_args!("{} rows", gather.rows()));
+            control.progress().advance(before + batch.input_bytes, &units::rows(gather.rows()));
             gather.take(&batch, part)
         })?;
         if (gather.rows(), gather.empty + gather.left_out) == before_it {
@@ -196,11 +196,14 @@ fn gather_all(
         before += bytes;
     }
     drop((pipeline, objects));
+    gather.iter().flat_map(Gather::odd_ids).for_each(|odd| control.say(odd));
     let Some(gather) = gather else { return Err(Error::request("there is no input file")) };
     if gather.rows() == 0 {
         let (value, empty) = (&gather.value_name, units::count(gather.empty));
         return Err(Error::request(match gather.left_out {
-            0 => format!("no row has a value: {value} is empty in all {empty} rows"),
+            0 => format!(
+                "no row has a value: {value} is empty in all {empty} rows; name the column of the values with `value`"
+            ),
             n => format!("no row is left: `where` leaves out {}, and {empty} have no value", units::count(n)),
         }));
     }

@@ -5,6 +5,7 @@ use super::{Filled, Filling};
 use crate::MAX_ORDER;
 use crate::control::Unit;
 use crate::error::{Error, Result};
+use crate::ingest::Signs;
 use crate::ingest::npy::NpyCells;
 use crate::model::{Contracted, Place, Places, Spreads};
 use crate::shard::ModeKind;
@@ -42,6 +43,7 @@ pub(super) fn fill(filling: &Filling<'_>, mut input: NpyCells, filled: &mut Fill
     }
     let total = u64::try_from(header.cells()).unwrap_or(u64::MAX);
     filling.control.progress().stage("fill", Unit::Rows, total);
+    let signs = Signs::new(&filling.options.convert.read.columns.missing);
     let fastest = header.fastest();
     let mut bytes = Vec::new();
     while let Some(first) = input.next_cells(&mut bytes)? {
@@ -52,7 +54,8 @@ pub(super) fn fill(filling: &Filling<'_>, mut input: NpyCells, filled: &mut Fill
             .with_min_len(1024)
             .enumerate()
             .map_init(Contracted::default, |contracted, (number, cell)| {
-                if !header.get(cell).is_nan() {
+                let value = header.get(cell);
+                if !value.is_nan() && !signs.has_number(value) {
                     return Cell { was_missing: false, known: true, sd: f64::NAN };
                 }
                 let mut indices = [0; MAX_ORDER];

@@ -11,6 +11,7 @@ use crate::ingest::reader::input_bytes;
 use crate::storage::RealDisk;
 use crate::table::{Cells, Kind, Table, TableBatch, TableWriter};
 use crate::times::parse_time;
+use crate::units;
 use arrow_array::cast::AsArray;
 use arrow_array::types::*;
 use arrow_array::{
@@ -72,7 +73,7 @@ pub(super) fn fill(
         let mut holes = vec![false; batch.rows.num_rows()];
         for (number, &column) in values.iter().enumerate() {
             let name = wide.map(|wide| wide.columns[number].1.as_str());
-            let missing = missing(filling, &batch, column)?;
+            let missing = missing(filling, plan, &batch, column)?;
             let said = ask(&asker, plan, &batch, &missing, name, filled)?;
             filled.filled += said.values.len() as u64;
             holes.iter_mut().zip(&missing).for_each(|(hole, missing)| *hole |= missing);
@@ -94,7 +95,7 @@ pub(super) fn fill(
         if let Some(sds) = &mut sds {
             write(sds, &sd_schema, sd_columns)?;
         }
-        filling.control.progress().advance(table.bytes_read(), &format_args!("{} rows", filled.rows));
+        filling.control.progress().advance(table.bytes_read(), &units::rows(filled.rows));
     }
     if let Some(absent) = absent {
         absent.for_each(filling, filled, |ids, said| {
@@ -157,13 +158,14 @@ fn write(writer: &mut TableWriter<'_>, schema: &SchemaRef, columns: Vec<ArrayRef
 }
 
 /// Which rows have no value in a column.
-fn missing(filling: &Filling<'_>, batch: &TableBatch, column: usize) -> Result<Vec<bool>> {
+fn missing(filling: &Filling<'_>, plan: &FilePlan, batch: &TableBatch, column: usize) -> Result<Vec<bool>> {
     let array = batch.rows.column(column);
     if array.data_type() == &DataType::Null {
         return Ok(vec![true; array.len()]);
     }
     let cells = Cells::of(array, batch.rows.schema().field(column).name(), filling.table())?;
-    Ok((0..array.len()).map(|row| cells.text(row).is_none_or(|text| says_nothing(&text))).collect())
+    let nothing = |text: &str| says_nothing(text) || plan.rules.missing.has(text.trim().as_bytes());
+    Ok((0..array.len()).map(|row| cells.text(row).is_none_or(|text| nothing(&text))).collect())
 }
 
 fn ask(

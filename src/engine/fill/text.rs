@@ -8,9 +8,11 @@ use crate::error::{Error, IoContext, Result};
 use crate::ingest::FilePlan;
 use crate::ingest::dialect::Delimiter;
 use crate::ingest::encoding::FoundEncoding;
+use crate::ingest::quotes::Quotes;
 use crate::ingest::reader::input_bytes;
 use crate::storage::{Output, RealDisk};
 use crate::table::{RawRow, RawRows, Sink, Target, content};
+use crate::units;
 use arrow_array::ArrayRef;
 use arrow_array::builder::StringBuilder;
 use arrow_schema::DataType;
@@ -217,7 +219,8 @@ impl Rewriting<'_, '_> {
         let (mut from, mut sd_from, mut count) = (0, 0, 0);
         for &(column, name) in &self.values {
             let place = &row.fields[column];
-            let missing = says_nothing(&content(field(row, column)));
+            let said = content(field(row, column));
+            let missing = says_nothing(&said) || plan.rules.missing.has(said.as_bytes());
             if let Some(sds) = &mut self.sds {
                 sds.page.add(&row.bytes[sd_from..place.start]);
                 sd_from = place.end;
@@ -304,7 +307,8 @@ pub(super) fn fill(filling: &Filling<'_>, plan: &FilePlan, from: From, filled: &
     let kinds = filling.ids.iter().map(|_| DataType::Utf8);
     let asker = Asker::new(filling.model, filling.ids, kinds, filling.table(), filling.sd)?;
     let disk = RealDisk;
-    let mut rows = RawRows::new(stream, filling.table().into(), delimiter);
+    let quotes = Quotes::of(plan, delimiter, false);
+    let mut rows = RawRows::new(stream, filling.table().into(), delimiter, quotes, header);
     let wide = plan.wide.as_ref();
     let sd_output = wide.and(filling.sd_output());
     let mut rewriting = Rewriting {
@@ -339,14 +343,16 @@ pub(super) fn fill(filling: &Filling<'_>, plan: &FilePlan, from: From, filled: &
             rewriting.copy(&row);
             continue;
         }
-        let odd = row.fields.len() != plan.count;
+        let odd = row.flaw.is_some() || row.fields.len() != plan.count;
         if std::mem::take(&mut first) {
             rewriting.header(&row);
             continue;
         }
         if odd && filling.options.convert.skip_bad == 0 {
-            let what = format!("{} fields where {} were expected", row.fields.len(), plan.count);
-            return Err(Error::Row { file: filling.table().into(), line: row.line, what });
+            let (line, what) = row.flaw.unwrap_or_else(|| {
+                (row.line, format!("{} fields where {} were expected", row.fields.len(), plan.count))
+            });
+            return Err(Error::Row { file: filling.table().into(), line, what });
         }
         filled.rows += 1;
         if odd {
@@ -357,7 +363,7 @@ pub(super) fn fill(filling: &Filling<'_>, plan: &FilePlan, from: From, filled: &
         if rewriting.is_full() {
             filling.control.check()?;
             rewriting.flush(&asker, filled)?;
-            filling.control.progress().advance(done.min(total), &format_args!("{} rows", filled.rows));
+            filling.control.progress().advance(done.min(total), &units::rows(filled.rows));
         }
     }
     rewriting.flush(&asker, filled)?;

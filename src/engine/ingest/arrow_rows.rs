@@ -4,7 +4,7 @@ use super::arrow::{Column, is_null, nulls};
 use super::columns::{Columns, FilePlan, ModeColumn, ModeRole};
 use super::number::{parse_integer, parse_number};
 use super::rows::{Cell, ModeCells, RowBatch, Taken};
-use super::rules::{self, is_missing};
+use super::rules::{self, Signs, is_missing};
 use super::text::{LONGEST_LINE, Verdict, Want, check_index, check_weight, shown};
 use super::times::TimesSeen;
 use crate::error::{Error, Result};
@@ -135,15 +135,18 @@ impl Cells<'_> {
     }
 
     /// Whether there is no value: null, NaN, or text that says so.
-    fn is_missing(&self, row: usize) -> bool {
+    fn is_missing(&self, row: usize, signs: &Signs) -> bool {
         self.is_null(row)
             || match &self.column {
-                Column::Floats(values) => values[row].is_nan(),
+                Column::Floats(values) => values[row].is_nan() || signs.has_number(values[row]),
                 Column::Text(values) => {
                     let text = values[row].trim();
-                    is_missing(text.as_bytes()) || parse_number(text.as_bytes()).is_some_and(f64::is_nan)
+                    is_missing(text.as_bytes())
+                        || signs.has(text.as_bytes())
+                        || parse_number(text.as_bytes()).is_some_and(f64::is_nan)
                 }
-                Column::Integers(_) | Column::Times(..) => false,
+                Column::Integers(values) => signs.has_number(values[row] as f64),
+                Column::Times(..) => false,
             }
     }
 }
@@ -168,7 +171,8 @@ impl BatchColumns<'_> {
     ) -> Result<Taken, String> {
         let mut verdict = Verdict::default();
         let value = self.values.get(number);
-        let missing = !plan.rules.strict && value.is_some_and(|value| value.is_missing(row));
+        let missing =
+            !plan.rules.strict && value.is_some_and(|value| value.is_missing(row, &plan.rules.missing));
         for (at, (cells, (column, condition))) in
             self.conditions.iter().zip(&plan.rules.conditions).enumerate()
         {

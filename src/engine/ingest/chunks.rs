@@ -1,6 +1,6 @@
 //! Text cut into chunks of whole lines.
 
-use super::dialect::Delimiter;
+use super::quotes::{BadRecord, Quotes, Record};
 use super::text::LONGEST_LINE;
 use crate::error::{Error, Result};
 use std::io::Read;
@@ -15,6 +15,10 @@ pub struct Chunk {
     pub first_line: u64,
     /// How far the input has been read.
     pub input_bytes: u64,
+    /// Whether its first line that holds something may be the header.
+    pub begins: bool,
+    /// Lines whose quotes are wrong, ascending: what shows that may lie behind the chunk.
+    pub bad: Vec<BadRecord>,
 }
 
 /// Cuts an input into chunks of whole lines.
@@ -23,30 +27,46 @@ pub struct Chunks {
     name: PathBuf,
     rest: Vec<u8>,
     size: usize,
-    quotes: Option<u8>,
+    quotes: Option<Quotes>,
+    /// Whether a header is still to come.
+    header: bool,
+    comments: bool,
     line: u64,
     ended: bool,
 }
 
+/// Where the text of a file begins: behind a byte-order mark.
+pub(super) fn text_start(bytes: &[u8], first_line: u64) -> usize {
+    if first_line == 1 && bytes.starts_with(b"\xef\xbb\xbf") { 3 } else { 0 }
+}
+
+/// Whether a line holds nothing that counts.
+pub(super) fn is_idle(line: &[u8], comments: bool) -> bool {
+    let line = line.trim_ascii_start();
+    line.is_empty() || comments && line.starts_with(b"#")
+}
+
 impl Chunks {
-    /// Chunks of about `size` bytes; `rest` was read already. Quotes matter where fields are
-    /// separated by one character.
+    /// Chunks of about `size` bytes; `rest` was read already. `header` says that the first line is one, and
+    /// `comments` that `#` begins a comment.
     pub fn new(
         input: Box<dyn Read + Send>,
         name: PathBuf,
         rest: Vec<u8>,
         size: usize,
-        delimiter: Delimiter,
+        quotes: Option<Quotes>,
+        header: bool,
+        comments: bool,
     ) -> Self {
-        let quotes = if let Delimiter::Byte(byte) = delimiter { Some(byte) } else { None };
-        Chunks { input, name, rest, size, quotes, line: 1, ended: false }
+        Chunks { input, name, rest, size, quotes, header, comments, line: 1, ended: false }
     }
 
     /// The next chunk; `None` at the end.
     pub fn next_chunk(&mut self) -> Result<Option<Chunk>> {
         loop {
             if !self.ended {
-                let want = self.size.saturating_sub(self.rest.len()).max(self.size / 2);
+                // What has no end yet grows by as much again: it is looked through from its beginning each time.
+                let want = self.size.saturating_sub(self.rest.len()).max(self.size / 2).max(self.rest.len());
                 let read = (&mut self.input).take(want as u64).read_to_end(&mut self.rest);
                 let count = read.map_err(|error| super::source::read_error(&self.name, error))?;
                 self.ended = count < want;
@@ -54,7 +74,7 @@ impl Chunks {
             if self.rest.is_empty() {
                 return Ok(None);
             }
-            let cut = if self.ended { self.rest.len() } else { self.last_line_end() };
+            let (cut, bad) = self.records();
             if cut == 0 {
                 if self.rest.len() > LONGEST_LINE {
                     return Err(Error::Row {
@@ -68,39 +88,50 @@ impl Chunks {
             }
             let rest = self.rest.split_off(cut);
             let bytes = std::mem::replace(&mut self.rest, rest);
-            let chunk = Chunk { first_line: self.line, input_bytes: 0, bytes };
+            let begins = self.header;
+            if begins {
+                let start = text_start(&bytes, self.line);
+                self.header =
+                    bytes[start..].split(|&byte| byte == b'\n').all(|line| is_idle(line, self.comments));
+            }
+            let chunk = Chunk { first_line: self.line, input_bytes: 0, begins, bytes, bad };
             self.line += memchr::memchr_iter(b'\n', &chunk.bytes).count() as u64;
             return Ok(Some(chunk));
         }
     }
 
-    /// One past the last line end that is not inside quotes; 0 where there is none.
-    fn last_line_end(&self) -> usize {
-        let Some(delimiter) = self.quotes.filter(|_| memchr::memchr(b'"', &self.rest).is_some()) else {
-            return memchr::memrchr(b'\n', &self.rest).map_or(0, |at| at + 1);
-        };
-        // As the csv crate reads: a quote opens only at the start of a field, and a quote inside
-        // quotes closes them unless another follows.
-        #[derive(Clone, Copy, PartialEq)]
-        enum At {
-            FieldStart,
-            Field,
-            Quoted,
-            QuoteInQuotes,
-        }
-        let (mut at, mut cut) = (At::FieldStart, 0);
-        for (position, &byte) in self.rest.iter().enumerate() {
-            at = match (at, byte) {
-                (At::Quoted, b'"') => At::QuoteInQuotes,
-                (At::Quoted, _) | (At::FieldStart | At::QuoteInQuotes, b'"') => At::Quoted,
-                (_, b'\n') => {
-                    cut = position + 1;
-                    At::FieldStart
+    /// One past the last record that is whole, 0 where there is none; and the lines before it whose quotes
+    /// are wrong.
+    fn records(&self) -> (usize, Vec<BadRecord>) {
+        let text = &self.rest;
+        let mut bad = Vec::new();
+        let mut at = 0;
+        if let Some(quotes) = &self.quotes {
+            let mut fields = Vec::new();
+            let mut header = self.header;
+            while let Some(quote) = memchr::memchr(b'"', &text[at..]).map(|length| at + length) {
+                let line = memchr::memrchr(b'\n', &text[at..quote]).map_or(at, |length| at + length + 1);
+                let begin = if line == 0 { text_start(text, self.line) } else { line };
+                header = header
+                    && text[at..line].split(|&byte| byte == b'\n').all(|line| is_idle(line, self.comments));
+                match quotes.record(text, begin, self.ended, header, &mut fields) {
+                    Record::Whole(end) => {
+                        header &= is_idle(&text[begin..end], self.comments);
+                        at = end;
+                    }
+                    Record::Bad(record) => {
+                        header = false;
+                        at = record.end;
+                        bad.push(record);
+                    }
+                    Record::Cut => return (line, bad),
                 }
-                (_, byte) if byte == delimiter => At::FieldStart,
-                _ => At::Field,
-            };
+            }
         }
-        cut
+        let end = match self.ended {
+            true => text.len(),
+            false => memchr::memrchr(b'\n', &text[at..]).map_or(at, |length| at + length + 1),
+        };
+        (end, bad)
     }
 }

@@ -1,7 +1,8 @@
 //! Which columns are the modes, and which is the value: named, numbered, or guessed.
 
 use super::number::parse_number;
-use super::rules::{Condition, RowRules};
+use super::rules::{Condition, RowRules, Signs};
+use super::text::with_point;
 use super::times::TimesSeen;
 use super::wide::{Wide, WideRequest};
 use crate::message::list;
@@ -57,6 +58,8 @@ pub struct ColumnRequest {
     pub zero_based: bool,
     /// Whether a missing value is an error, instead of a missing entry.
     pub strict: bool,
+    /// What else stands for a missing value, beside NA and its like.
+    pub missing: Vec<String>,
     /// What rows must meet.
     pub conditions: Vec<Condition>,
     /// What values are kept as: those that it does not take are bad.
@@ -325,17 +328,32 @@ impl Columns {
             if !free.iter().any(numeric) {
                 return Err(format!(
                     "no column is left that holds numbers: the columns are {names}; name the value with `value`, or \
-                     take every row for 1 with `absent` 1.0"
+                     take every row for 1 with `absent` 1.0{}",
+                    self.comma()
                 ));
             }
-            return Err(format!("which column is the value? name it with `value`: the columns are {names}"));
+            let comma = self.comma();
+            return Err(format!(
+                "which column is the value? name it with `value`: the columns are {names}{comma}"
+            ));
         }
         free.into_iter()
             .rev()
             .find(numeric)
             .ok_or_else(|| {
-                "no column holds numbers: name the value with `value`, or take every row for 1 with `absent` 1.0".into()
+                format!(
+                    "no column holds numbers: name the value with `value`, or take every row for 1 with `absent` 1.0{}",
+                    self.comma()
+                )
             })
+    }
+
+    /// What is said of numbers that nothing but a comma keeps from being such.
+    fn comma(&self) -> String {
+        let point = |text: &String| Some((text.clone(), with_point(text.as_bytes())?));
+        self.first.iter().find_map(point).map_or(String::new(), |(text, number)| {
+            format!("; '{text}' has a decimal comma: turn such commas into points first ({number})")
+        })
     }
 
     fn value_by_name(&self, taken: &[usize]) -> Option<usize> {
@@ -467,7 +485,8 @@ impl Columns {
     pub(super) fn rules(&self, request: &ColumnRequest) -> Result<RowRules, String> {
         let place = |condition: &Condition| Ok((self.find(&condition.column)?, condition.clone()));
         let conditions = request.conditions.iter().map(place).collect::<Result<_, String>>()?;
-        Ok(RowRules { strict: request.strict, conditions, transform: request.transform })
+        let missing = Signs::new(&request.missing);
+        Ok(RowRules { strict: request.strict, missing, conditions, transform: request.transform })
     }
 
     pub(super) fn check_modes(&self, modes: &[usize], value: usize) -> Result<(), String> {
@@ -479,9 +498,19 @@ impl Columns {
             return Err(format!("'{}' cannot be both a mode and the value", self.name(value)));
         }
         for (position, &mode) in modes.iter().enumerate() {
-            if modes[..position].iter().any(|&other| self.name(other) == self.name(mode)) {
-                return Err(format!("two modes have the name '{}'", self.name(mode)));
-            }
+            let name = self.name(mode);
+            let Some(&other) = modes[..position].iter().find(|&&other| self.name(other) == name) else {
+                continue;
+            };
+            return Err(match other == mode {
+                true => format!("two modes have the name '{name}': each column is a mode once"),
+                false => format!(
+                    "two modes have the name '{name}' (columns {} and {}): rename one of them in the header, or leave \
+                     one out of `modes`",
+                    other + 1,
+                    mode + 1
+                ),
+            });
         }
         Ok(())
     }

@@ -2,7 +2,8 @@
 
 use super::encoding::Encoding;
 use super::number::parse_number;
-use super::rules::is_missing;
+use super::rules::{Signs, is_missing};
+use super::text::shown;
 
 /// What stands between two fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -143,6 +144,7 @@ pub fn detect(
     lines: &[&[u8]],
     request: DialectRequest,
     named: impl FnOnce(&[String]) -> bool,
+    missing: &Signs,
 ) -> Result<Dialect, String> {
     let Some(&first) = lines.first() else { return Err("the file is empty".into()) };
     let delimiter = match request.delimiter {
@@ -151,6 +153,14 @@ pub fn detect(
             "no delimiter splits the first lines into the same number of fields: give one with `delimiter`",
         )?,
     };
+    if request.delimiter.is_some() && lines.iter().all(|line| delimiter.fields(line).len() == 1) {
+        return Err(format!(
+            "the delimiter {} occurs in none of the first lines (the first is {}): give another `delimiter`, or none \
+             to have it found",
+            delimiter.name(),
+            shown(first)
+        ));
+    }
     let rows: Vec<Vec<String>> = lines.iter().map(|line| delimiter.fields(line)).collect();
     let columns = delimiter.fields(first).len();
     let is_number = |field: &String| parse_number(field.as_bytes()).is_some();
@@ -161,15 +171,16 @@ pub fn detect(
                 && (rows.len() == 1 || rows[1..].iter().any(|row| row.iter().any(is_number)))
     });
     let data = &rows[usize::from(header)..];
-    Ok(Dialect { delimiter, header: header.then(|| rows[0].clone()), columns, first: told(data) })
+    Ok(Dialect { delimiter, header: header.then(|| rows[0].clone()), columns, first: told(data, missing) })
 }
 
 /// What each column holds: of the first row that says something, because values may be missing.
-fn told(rows: &[Vec<String>]) -> Vec<String> {
+fn told(rows: &[Vec<String>], missing: &Signs) -> Vec<String> {
     let Some(first) = rows.first() else { return Vec::new() };
     let says = |column: usize| {
         let fields = rows.iter().filter_map(move |row| row.get(column));
-        fields.clone().find(|field| !is_missing(field.as_bytes())).or(first.get(column))
+        let says = |field: &&String| !is_missing(field.as_bytes()) && !missing.has(field.as_bytes());
+        fields.clone().find(says).or(first.get(column))
     };
     (0..first.len()).map(|column| says(column).cloned().unwrap_or_default()).collect()
 }
@@ -198,7 +209,7 @@ mod tests {
 
     fn detected(text: &str) -> Dialect {
         let lines: Vec<&[u8]> = text.lines().map(str::as_bytes).collect();
-        detect(&lines, DialectRequest::default(), |_| false).unwrap()
+        detect(&lines, DialectRequest::default(), |_| false, &Signs::default()).unwrap()
     }
 
     #[test]

@@ -5,7 +5,9 @@
 //! comes again gets a new number: the caller sorts out in the end which numbers mean the same id.
 
 use super::label::{Key, Label, hash_integer, hash_text};
+use super::number::parse_integer;
 use super::rows::{Cell, RowBatch};
+use super::rules::is_missing;
 use hashbrown::HashTable;
 use std::cmp::Ordering;
 
@@ -47,6 +49,48 @@ pub struct Dictionary {
     dense: Vec<u64>,
     limit: i64,
     extras: Extras,
+    odd: Odd,
+}
+
+/// Texts among the ids of a mode that may not be meant as ids.
+#[derive(Debug, Default)]
+pub struct Odd {
+    /// What stands for a missing value in other columns.
+    pub missing: Vec<String>,
+    /// Whole numbers that are written with a point, `16.0`.
+    pub pointed: Vec<i64>,
+    /// Whether there are other texts.
+    pub others: bool,
+    /// Whether there are whole numbers too small or too large to be kept as bits.
+    pub integers: bool,
+}
+
+/// So many of a kind are kept.
+const ODD: usize = 64;
+
+impl Odd {
+    #[cold]
+    fn see(&mut self, label: &[u8]) {
+        let text = String::from_utf8_lossy(label);
+        if is_missing(label) {
+            if self.missing.len() < ODD && !self.missing.iter().any(|other| *other == text) {
+                self.missing.push(text.into_owned());
+            }
+        } else if let Some(number) = whole(&text) {
+            if self.pointed.len() < ODD {
+                self.pointed.push(number);
+            }
+        } else {
+            self.others = true;
+        }
+    }
+}
+
+/// The whole number that is written as `42.0`.
+pub fn whole(text: &str) -> Option<i64> {
+    let (number, zeros) = text.split_once('.')?;
+    let zeros = !zeros.is_empty() && zeros.bytes().all(|byte| byte == b'0');
+    parse_integer(number.as_bytes()).filter(|_| zeros)
 }
 
 /// The ids that are not kept as bits.
@@ -69,7 +113,12 @@ impl Default for Dictionary {
 impl Dictionary {
     /// With a bit for each of the integers below `limit`, at most [`DENSE`].
     pub fn new(limit: usize) -> Self {
-        Dictionary { dense: Vec::new(), limit: limit.min(DENSE) as i64, extras: Extras::default() }
+        Dictionary {
+            dense: Vec::new(),
+            limit: limit.min(DENSE) as i64,
+            extras: Extras::default(),
+            odd: Odd::default(),
+        }
     }
 
     /// The provisional number of an id and a hash that depends on the id alone.
@@ -86,9 +135,37 @@ impl Dictionary {
                 self.dense[word] |= 1 << (value % 64);
                 (value as u32, hash_integer(value))
             }
-            Cell::Integer(value) => self.extras.integer(value),
-            Cell::Text { start, length } => self.extras.text(batch.text_of(start, length)),
+            Cell::Integer(value) => {
+                self.odd.integers = true;
+                self.extras.integer(value)
+            }
+            Cell::Text { start, length } => {
+                let (label, before) = (batch.text_of(start, length), self.extras.ends.len());
+                let code = self.extras.text(label);
+                if self.extras.ends.len() > before && !self.odd.others {
+                    self.odd.see(label);
+                }
+                code
+            }
         }
+    }
+
+    /// Whether an integer is among the ids that are in memory.
+    fn has(&self, value: i64) -> bool {
+        match usize::try_from(value).ok().and_then(|value| Some((value, self.dense.get(value / 64)?))) {
+            Some((value, word)) => word >> (value % 64) & 1 == 1,
+            None => self.extras.integers.contains(&value),
+        }
+    }
+
+    /// What may not be meant as an id where all others are whole numbers: signs of a missing value, and a
+    /// number that stands there with and without a point.
+    pub fn odd(&self) -> (&[String], Option<i64>) {
+        let Odd { missing, pointed, others, integers } = &self.odd;
+        if *others || !(*integers || self.dense.iter().any(|&word| word != 0)) {
+            return (&[], None);
+        }
+        (missing, pointed.iter().copied().find(|&number| self.has(number)))
     }
 
     /// The ids that are not kept as bits.
@@ -244,5 +321,19 @@ impl Sorted {
     /// Whether no label is text.
     pub fn all_integers(&self) -> bool {
         self.ends.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whole_numbers_with_a_point_are_read() {
+        assert_eq!(whole("42.0"), Some(42));
+        assert_eq!(whole("-7.000"), Some(-7));
+        for text in ["42", "42.", "42.5", "007.0", "1e3.0", "x.0", "1.0.0"] {
+            assert_eq!(whole(text), None, "{text}");
+        }
     }
 }

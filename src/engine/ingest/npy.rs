@@ -2,7 +2,7 @@
 
 use super::columns::{ColumnRequest, FilePlan, ModeColumn, ModeRole};
 use super::rows::{Cell, ModeCells, RowBatch, Taken};
-use super::rules::{self, RowRules};
+use super::rules::{self, RowRules, Signs};
 use super::source::{self, BytesRead, read_error};
 use crate::control::Control;
 use crate::error::{Error, Result};
@@ -229,7 +229,12 @@ impl NpyHeader {
             count: order + 1,
             names: None,
             guessed: None,
-            rules: RowRules { strict: request.strict, conditions, transform: request.transform },
+            rules: RowRules {
+                strict: request.strict,
+                missing: Signs::new(&request.missing),
+                conditions,
+                transform: request.transform,
+            },
             wide: None,
         })
     }
@@ -306,7 +311,7 @@ impl NpyCells {
             }
         }
         match value {
-            value if value.is_nan() && !rules.strict => Ok(Taken::Empty),
+            value if !rules.strict && (value.is_nan() || rules.missing.has_number(value)) => Ok(Taken::Empty),
             value if value.is_finite() => {
                 rules.check(value, &format!("the cell {indices:?}")).map(|()| Taken::Entry)
             }

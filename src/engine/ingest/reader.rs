@@ -8,10 +8,12 @@ use super::encoding::FoundEncoding;
 use super::npy::{self, NpyCells, NpyHeader};
 use super::parquet;
 use super::parts::{self, ParquetFile};
+use super::quotes::Quotes;
 use super::rows::RowBatch;
+use super::rules::Signs;
 use super::slices;
 use super::source::{self, BytesRead, Source, display_name, is_stdin, plain_name};
-use super::text::{LONGEST_LINE, Parser};
+use super::text::{LONGEST_LINE, NUL, Parser};
 use crate::budget::Budget;
 use crate::control::Control;
 use crate::error::{Error, Result};
@@ -203,7 +205,11 @@ pub fn open_source(source: &Source, options: &ReadOptions, control: &Control) ->
     let tns =
         options.format == Some(Format::Tns) || options.format.is_none() && plain_name(path).ends_with(".tns");
     let text = begun.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&begun);
-    if memchr::memchr(0, text).is_some() {
+    if let Some(nul) = memchr::memchr(0, text) {
+        let line = memchr::memchr_iter(b'\n', &text[..nul]).count() as u64 + 1;
+        if line > 1 {
+            return Err(Error::Row { file: name, line, what: NUL.into() });
+        }
         return Err(Error::input(name, "this is a binary file, not text (nor Parquet, gzip or zstd)"));
     }
     if text.contains(&b'\r') && !text.contains(&b'\n') && text.trim_ascii().contains(&b'\r') {
@@ -219,6 +225,12 @@ pub fn open_source(source: &Source, options: &ReadOptions, control: &Control) ->
     }
     lines.retain(|line| !(line.trim_ascii().is_empty() || tns && line.trim_ascii_start().starts_with(b"#")));
     lines.truncate(20);
+    let one_field = |line: &&[u8]| Delimiter::Blanks.fields(line).len() == 1;
+    if tns && options.dialect.delimiter.is_none() && !lines.is_empty() && lines.iter().all(one_field) {
+        let what = "a .tns file has blanks between its numbers, and the first lines have none: leave `format` out to \
+                    have it found, or say `format` text";
+        return Err(Error::input(name, what));
+    }
     let request = if tns {
         DialectRequest {
             delimiter: options.dialect.delimiter.or(Some(Delimiter::Blanks)),
@@ -230,7 +242,8 @@ pub fn open_source(source: &Source, options: &ReadOptions, control: &Control) ->
         let header = options.dialect.header.or(options.columns.wide.as_ref().map(|_| true));
         DialectRequest { header, ..options.dialect }
     };
-    let found = dialect::detect(&lines, request, |line| options.columns.in_header(line));
+    let missing = Signs::new(&options.columns.missing);
+    let found = dialect::detect(&lines, request, |line| options.columns.in_header(line), &missing);
     let found = found.map_err(|what| Error::input(&name, what))?;
     if whole && found.first.is_empty() {
         return Err(Error::input(name, "the file has a header but no rows"));
@@ -284,8 +297,9 @@ pub fn read_rows(
         }),
         Kind::Text { stream, begun, read, delimiter, header, tns, .. } => {
             let name = display_name(&input.path);
-            let chunks = Chunks::new(stream, name.clone(), begun, options.chunk, delimiter);
-            let parser = Parser::new(&input.plan, delimiter, header, tns);
+            let quotes = Quotes::of(&input.plan, delimiter, tns);
+            let parser = Parser::new(&input.plan, delimiter, quotes.clone(), header, tns);
+            let chunks = Chunks::new(stream, name.clone(), begun, options.chunk, quotes, header, tns);
             let named = |mut batch: RowBatch| {
                 batch.file.clone_from(&name);
                 each(batch)

@@ -22,6 +22,41 @@ pub fn is_missing(field: &[u8]) -> bool {
     }
 }
 
+/// What else stands for a missing value in a file, beside what does so everywhere.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Signs {
+    texts: Vec<String>,
+    /// Those that are numbers, however they are written.
+    numbers: Vec<f64>,
+}
+
+impl Signs {
+    /// From what a user says: `?`, `-999`.
+    pub fn new(signs: &[String]) -> Self {
+        let texts: Vec<String> = signs.iter().map(|sign| sign.trim().to_string()).collect();
+        let numbers = texts.iter().filter_map(|sign| parse_number(sign.as_bytes())).collect();
+        Signs { texts, numbers }
+    }
+
+    /// Whether a field is one.
+    #[inline]
+    pub fn has(&self, field: &[u8]) -> bool {
+        !self.texts.is_empty() && self.look_for(field)
+    }
+
+    #[cold]
+    fn look_for(&self, field: &[u8]) -> bool {
+        self.texts.iter().any(|sign| sign.as_bytes() == field)
+            || parse_number(field).is_some_and(|number| self.has_number(number))
+    }
+
+    /// Whether a number is one.
+    #[inline]
+    pub fn has_number(&self, number: f64) -> bool {
+        self.numbers.contains(&number)
+    }
+}
+
 /// How a cell is compared with a constant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Comparison {
@@ -199,6 +234,8 @@ impl Cell<'_> {
 pub struct RowRules {
     /// Whether a missing value is an error, instead of a missing entry.
     pub strict: bool,
+    /// What else stands for a missing value.
+    pub missing: Signs,
     /// What all rows must meet, by the numbers of columns from 0.
     pub conditions: Vec<(usize, Condition)>,
     /// What values must have: they are kept transformed.

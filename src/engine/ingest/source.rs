@@ -4,9 +4,10 @@ use super::encoding::{self, Encoding, FoundEncoding};
 use crate::control::Control;
 use crate::error::{Error, IoContext, Result};
 use crate::remote;
+use flate2::bufread::GzDecoder;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::fs::{File, OpenOptions};
-use std::io::{self, BufReader, Read, Seek, Write};
+use std::io::{self, BufRead, BufReader, Read, Seek, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -188,7 +189,8 @@ pub fn open(source: &Source, read: BytesRead, control: &Control) -> Result<Box<d
     let whole = io::Cursor::new(magic.clone()).chain(counted);
     Ok(match magic.as_slice() {
         [0x1f, 0x8b, ..] => {
-            Box::new(flate2::read::MultiGzDecoder::new(BufReader::with_capacity(1 << 17, whole)))
+            let member = GzDecoder::new(BufReader::with_capacity(1 << 17, whole));
+            Box::new(Members { member: Some(member), path: display_name(path) })
         }
         // A frame of zstd, or one to be skipped, as parallel compressors write in front.
         [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => {
@@ -196,6 +198,36 @@ pub fn open(source: &Source, read: BytesRead, control: &Control) -> Result<Box<d
         }
         _ => Box::new(whole),
     })
+}
+
+/// The members of a gzip file one after the other.
+struct Members<R> {
+    /// None at the end.
+    member: Option<GzDecoder<BufReader<R>>>,
+    path: PathBuf,
+}
+
+impl<R: Read> Read for Members<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        while let Some(member) = &mut self.member {
+            let count = member.read(buffer)?;
+            if count > 0 || buffer.is_empty() {
+                return Ok(count);
+            }
+            let Some(mut input) = self.member.take().map(GzDecoder::into_inner) else { break };
+            match input.fill_buf()?.first() {
+                Some(0x1f) => self.member = Some(GzDecoder::new(input)),
+                // Zeros fill up the last block of a tape.
+                None | Some(0) => {}
+                Some(_) => {
+                    let what = "something that is no gzip follows the compressed data: take it off, or fetch the file \
+                                again";
+                    return Err(io::Error::other(Error::input(&self.path, what)));
+                }
+            }
+        }
+        Ok(0)
+    }
 }
 
 /// An error met while reading: half a download says so.

@@ -1,9 +1,10 @@
 //! Delimited text to rows, a chunk at a time.
 
-use super::chunks::Chunk;
+use super::chunks::{Chunk, is_idle, text_start};
 use super::columns::{FilePlan, ModeRole};
 use super::dialect::Delimiter;
 use super::number::{parse_integer, parse_number};
+use super::quotes::{Quotes, Record};
 use super::rows::{Cell, ModeCells, RowBatch, Taken};
 use super::rules::{self, RowRules, is_missing};
 use super::times::TimesSeen;
@@ -14,10 +15,15 @@ use crate::times::parse_time;
 /// A line longer than this is taken for an unclosed quote or a binary file.
 pub(super) const LONGEST_LINE: usize = 1 << 20;
 
+/// What is said of a line of text that has one.
+pub(super) const NUL: &str =
+    "this line holds a NUL byte: take it out (tr -d '\\0' < FILE), or say what the text is with `encoding`";
+
 /// Parses chunks into rows; one per thread.
 #[derive(Debug, Clone)]
 pub struct Parser {
     delimiter: Delimiter,
+    quotes: Option<Quotes>,
     comments: bool,
     skip_first: bool,
     count: usize,
@@ -46,7 +52,13 @@ pub(super) enum Want {
 impl Parser {
     /// For files with that plan; `header` tells to skip the first line of the file, `comments`
     /// that `#` begins a comment.
-    pub fn new(plan: &FilePlan, delimiter: Delimiter, header: bool, comments: bool) -> Self {
+    pub fn new(
+        plan: &FilePlan,
+        delimiter: Delimiter,
+        quotes: Option<Quotes>,
+        header: bool,
+        comments: bool,
+    ) -> Self {
         let ids = plan.id_columns().iter().enumerate();
         let mut wanted: Vec<(usize, Want)> =
             ids.map(|(position, mode)| (mode.column, Want::Mode(position))).collect();
@@ -63,6 +75,7 @@ impl Parser {
         names.extend(plan.weight.iter().map(|(_, name)| name.clone()));
         Parser {
             delimiter,
+            quotes,
             comments,
             skip_first: header,
             count: plan.count,
@@ -88,48 +101,108 @@ impl Parser {
                 _ => ModeCells::Ids(Vec::new()),
             })
             .collect();
-        let quoted =
-            matches!(self.delimiter, Delimiter::Byte(_)) && memchr::memchr(b'"', &chunk.bytes).is_some();
-        if quoted {
-            self.parse_quoted(&chunk, &mut batch);
-        } else {
-            self.parse_plain(&chunk, &mut batch);
-            batch.text = chunk.bytes;
-        }
+        let unquoted = self.parse_lines(&chunk, &mut batch);
+        batch.text = chunk.bytes;
+        batch.text.extend_from_slice(&unquoted);
         if let Some(wide) = &self.wide {
             wide.add_names(&mut batch);
         }
         batch
     }
 
-    fn parse_plain(&self, chunk: &Chunk, batch: &mut RowBatch) {
-        let base = chunk.bytes.as_ptr() as usize;
-        let mut start = 0;
-        let mut line_number = chunk.first_line;
-        while start < chunk.bytes.len() {
-            let end = memchr::memchr(b'\n', &chunk.bytes[start..]).map_or(chunk.bytes.len(), |at| start + at);
-            let line = &chunk.bytes[start..end];
-            let line = line.strip_suffix(b"\r").unwrap_or(line);
-            let (number, skip) = (line_number, line_number == 1 && self.skip_first);
-            start = end + 1;
-            line_number += 1;
-            let line = if number == 1 { line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line) } else { line };
-            if skip
-                || line.trim_ascii().is_empty()
-                || self.comments && line.trim_ascii_start().starts_with(b"#")
-            {
+    /// Parses all lines; what was written otherwise within quotes comes back, to stand behind the text.
+    fn parse_lines(&self, chunk: &Chunk, batch: &mut RowBatch) -> Vec<u8> {
+        let text = chunk.bytes.as_slice();
+        let base = text.as_ptr() as usize;
+        let quotes = self.quotes.as_ref().filter(|_| memchr::memchr(b'"', text).is_some());
+        let (mut unquoted, mut parts, mut places) = (Vec::new(), Vec::new(), Vec::new());
+        let mut bad = chunk.bad.iter().peekable();
+        let mut header = chunk.begins && self.skip_first;
+        let mut start = text_start(text, chunk.first_line);
+        let mut number = chunk.first_line;
+        while start < text.len() {
+            let rows = batch.len();
+            if let Some(record) = bad.next_if(|record| record.start == start) {
+                header = false;
+                let breaks =
+                    |from: usize, to: usize| memchr::memchr_iter(b'\n', &text[from..to]).count() as u64;
+                batch.reject(rows, number + breaks(start, record.opens), record.what.clone());
+                number += breaks(start, record.end);
+                start = record.end;
                 continue;
             }
-            let rows = batch.len();
+            let end = memchr::memchr(b'\n', &text[start..]).map_or(text.len(), |at| start + at);
+            let line = &text[start..end];
+            let idle = is_idle(line, self.comments);
+            let quotes = quotes.filter(|_| !idle && memchr::memchr(b'"', line).is_some());
+            if let Some(quotes) = quotes {
+                let is_header = std::mem::take(&mut header);
+                let Record::Whole(end) = quotes.record(text, start, true, is_header, &mut parts) else {
+                    // Whoever cut the text has looked at this record, too.
+                    batch.reject(rows, number, "the quotes of this line are wrong".into());
+                    start = end + 1;
+                    number += 1;
+                    continue;
+                };
+                let (line, from) = (&text[start..end], number);
+                start = end;
+                number += memchr::memchr_iter(b'\n', line).count() as u64;
+                if is_header || parts.len() == 1 && text[parts[0].inner.clone()].trim_ascii().is_empty() {
+                    continue;
+                }
+                if parts.len() != self.count {
+                    batch.reject(rows, from, self.wrong_count(parts.len(), line.trim_ascii_end()));
+                    continue;
+                }
+                places.clear();
+                for part in &parts {
+                    if part.doubled {
+                        let content = part.content(text);
+                        let begin = text.len() + unquoted.len();
+                        unquoted.extend_from_slice(content.trim_ascii());
+                        places.push(begin..text.len() + unquoted.len());
+                    } else {
+                        let inner = text[part.inner.clone()].trim_ascii();
+                        let begin = inner.as_ptr() as usize - base;
+                        places.push(begin..begin + inner.len());
+                    }
+                }
+                let field = |column: usize| {
+                    let place = places[column].clone();
+                    let at = place.start as u32;
+                    match place.start.checked_sub(text.len()) {
+                        Some(begin) => (&unquoted[begin..place.end - text.len()], at),
+                        None => (&text[place], at),
+                    }
+                };
+                if let Some(wide) = &self.wide {
+                    self.take_wide(wide, field, from, batch);
+                    continue;
+                }
+                let mut verdict = Verdict::default();
+                for &(column, want) in &self.wanted {
+                    let (field, at) = field(column);
+                    verdict.hear(want, || self.take(want, field, at, batch));
+                }
+                self.end(rows, from, verdict, batch);
+                continue;
+            }
+            let line = line.strip_suffix(b"\r").unwrap_or(line);
+            let from = number;
+            start = end + 1;
+            number += 1;
+            if idle || std::mem::take(&mut header) {
+                continue;
+            }
             if let Some(wide) = &self.wide {
                 let mut fields = Vec::with_capacity(self.count);
                 let count = self.delimiter.split(line, |_, field| fields.push(field.trim_ascii()));
                 if count != self.count {
-                    batch.reject(rows, number, self.wrong_count(count, line));
+                    batch.reject(rows, from, self.wrong_count(count, line));
                     continue;
                 }
                 let at = |column: usize| (fields[column].as_ptr() as usize - base) as u32;
-                self.take_wide(wide, |column| (fields[column], at(column)), number, batch);
+                self.take_wide(wide, |column| (fields[column], at(column)), from, batch);
                 continue;
             }
             let mut next = 0;
@@ -143,65 +216,12 @@ impl Parser {
                 }
             });
             if count != self.count {
-                batch.reject(rows, number, self.wrong_count(count, line));
+                batch.reject(rows, from, self.wrong_count(count, line));
             } else {
-                self.end(rows, number, verdict, batch);
+                self.end(rows, from, verdict, batch);
             }
         }
-    }
-
-    fn parse_quoted(&self, chunk: &Chunk, batch: &mut RowBatch) {
-        let Delimiter::Byte(delimiter) = self.delimiter else { return };
-        let bytes = if chunk.first_line == 1 {
-            chunk.bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&chunk.bytes)
-        } else {
-            &chunk.bytes
-        };
-        let mut reader = csv::ReaderBuilder::new()
-            .has_headers(false)
-            .flexible(true)
-            .delimiter(delimiter)
-            .from_reader(bytes);
-        let mut record = csv::ByteRecord::new();
-        let mut first = chunk.first_line == 1 && self.skip_first;
-        while let Ok(true) = reader.read_byte_record(&mut record) {
-            // The record's position is that before any blank lines which the reader has skipped.
-            let line = record.position().map_or(0, |at| {
-                let blank = bytes[at.byte() as usize..].iter().take_while(|byte| b"\r\n".contains(byte));
-                at.line() - 1 + blank.filter(|&&byte| byte == b'\n').count() as u64
-            });
-            let line = chunk.first_line + line;
-            if std::mem::take(&mut first) || record.len() == 1 && record[0].trim_ascii().is_empty() {
-                continue;
-            }
-            if self.comments && record[0].starts_with(b"#") {
-                continue;
-            }
-            let rows = batch.len();
-            if record.len() != self.count {
-                let text = record.iter().map(String::from_utf8_lossy).collect::<Vec<_>>().join(",");
-                batch.reject(rows, line, self.wrong_count(record.len(), text.as_bytes()));
-                continue;
-            }
-            if let Some(wide) = &self.wide {
-                let start = batch.text.len() as u32;
-                record.iter().for_each(|field| batch.text.extend_from_slice(field.trim_ascii()));
-                let lengths = record.iter().map(|field| field.trim_ascii().len() as u32);
-                let starts: Vec<u32> =
-                    lengths.scan(start, |at, length| Some(std::mem::replace(at, *at + length))).collect();
-                let field = |column: usize| (record[column].trim_ascii(), starts[column]);
-                self.take_wide(wide, field, line, batch);
-                continue;
-            }
-            let mut verdict = Verdict::default();
-            for &(column, want) in &self.wanted {
-                let at = batch.text.len() as u32;
-                let field = record[column].trim_ascii();
-                batch.text.extend_from_slice(field);
-                verdict.hear(want, || self.take(want, field, at, batch));
-            }
-            self.end(rows, line, verdict, batch);
-        }
+        unquoted
     }
 
     #[inline]
@@ -228,6 +248,7 @@ impl Parser {
         batch: &mut RowBatch,
     ) -> Result<Taken, String> {
         match want {
+            Want::Value if !self.rules.strict && self.rules.missing.has(field) => return Ok(Taken::Empty),
             Want::Value => match parse_number(field) {
                 Some(number) if number.is_finite() => {
                     self.rules.check(number, &self.names[self.roles.len()])?;
@@ -241,7 +262,8 @@ impl Parser {
             Want::Where(number) => {
                 let (column, condition) = &self.rules.conditions[number];
                 // That a value is missing is said of the value.
-                let missing = Some(*column) == self.value && is_missing(field);
+                let missing =
+                    Some(*column) == self.value && (is_missing(field) || self.rules.missing.has(field));
                 let met = missing || condition.meets(rules::Cell::Field(field))?;
                 return Ok(if met { Taken::Entry } else { Taken::LeftOut });
             }
@@ -288,6 +310,7 @@ impl Parser {
                                     shown(field)
                                 ));
                             }
+                            (None, _) if memchr::memchr(0, field).is_some() => return Err(NUL.into()),
                             (None, _) => Cell::Text { start: at, length: field.len() as u32 },
                         };
                         if let ModeCells::Ids(cells) = &mut batch.modes[position] {
@@ -307,7 +330,8 @@ impl Parser {
             Some(_) => Err(format!("{} is {}, which is no finite number", self.names[name], shown(field))),
             None if field.is_empty() => Err(format!("{} is empty", self.names[name])),
             None => {
-                Err(format!("{} is {}, which is no number{}", self.names[name], shown(field), hint(field)))
+                let hint = hint(field, &self.names[name]);
+                Err(format!("{} is {}, which is no number{hint}", self.names[name], shown(field)))
             }
         }
     }
@@ -322,7 +346,8 @@ impl Parser {
         }
         let name = self.names.get(column).filter(|_| column < self.roles.len());
         let name = name.map_or("the time", String::as_str);
-        Err(format!("{name} is {}, neither a number nor an ISO-8601 date", shown(field)))
+        let hint = if is_other_date(field) { ": write it as year-month-day, like 2024-10-06" } else { "" };
+        Err(format!("{name} is {}, neither a number nor an ISO-8601 date{hint}", shown(field)))
     }
 }
 
@@ -397,11 +422,28 @@ pub fn check_index(id: i64, base: i64, dim: Option<u32>, name: &str) -> Result<i
     }
 }
 
-/// What a decimal comma needs.
-fn hint(field: &[u8]) -> &'static str {
-    let with_point: Vec<u8> = field.iter().map(|&byte| if byte == b',' { b'.' } else { byte }).collect();
-    let is_comma = field.contains(&b',') && parse_number(&with_point).is_some();
-    if is_comma { ": numbers are written with a decimal point here" } else { "" }
+/// A number that has a decimal comma, with a point.
+pub(super) fn with_point(field: &[u8]) -> Option<String> {
+    let (whole, part) = std::str::from_utf8(field).ok()?.split_once(',')?;
+    let number = format!("{whole}.{part}");
+    parse_number(number.as_bytes()).map(|_| number)
+}
+
+/// What a field needs that should be a number.
+fn hint(field: &[u8], name: &str) -> String {
+    if field.eq_ignore_ascii_case(name.as_bytes()) {
+        return ": is this the header once more? `skip_bad` leaves such lines out".into();
+    }
+    with_point(field).map_or(String::new(), |number| {
+        format!(": numbers have a decimal point here, so turn decimal commas into points first ({number})")
+    })
+}
+
+/// Whether it looks like 06/10/2024 or 6.10.2024.
+fn is_other_date(field: &[u8]) -> bool {
+    let mut parts = field.split(|byte| b"/.-".contains(byte));
+    let mut number = || parts.next().is_some_and(|part| part.first().is_some_and(u8::is_ascii_digit));
+    number() && number() && number()
 }
 
 /// A field or line for a message: quoted, shortened, printable.

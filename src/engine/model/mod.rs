@@ -165,6 +165,18 @@ pub struct Model {
 pub(crate) const FILE: &str = RunLayout::MODEL_FILE;
 const KIND: &str = "model";
 
+/// A damaged model is written anew where there is a checkpoint.
+fn with_way_out(run: &Path, error: Error) -> Error {
+    let checkpoints = RunLayout::of(run).checkpoints().read_dir();
+    match error {
+        Error::Corrupt { file, offset, what } if checkpoints.into_iter().flatten().next().is_some() => {
+            let what = format!("{what}; `tenfill resume {}` writes it anew from a checkpoint", run.display());
+            Error::Corrupt { file, offset, what }
+        }
+        other => other,
+    }
+}
+
 impl Model {
     /// Copies the labels of a dataset beside the models to come, so that a model needs no dataset.
     pub fn write_labels(disk: &dyn Disk, dataset: &Dataset, directory: &Path) -> Result<()> {
@@ -222,12 +234,12 @@ impl Model {
 
     /// Reads the model of a run, without what only questions of how sure it is are about.
     pub fn read(run: &Path) -> Result<Self> {
-        Self::read_parts(run, false)
+        Self::read_parts(run, false).map_err(|error| with_way_out(run, error))
     }
 
     /// Reads the model of a run, and how sure it is, where it knows.
     pub fn read_with_uncertainty(run: &Path) -> Result<Self> {
-        Self::read_parts(run, true)
+        Self::read_parts(run, true).map_err(|error| with_way_out(run, error))
     }
 
     /// What the model of a run says of itself, without its numbers.

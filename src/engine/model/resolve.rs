@@ -2,6 +2,7 @@
 
 use super::{ModeLookup, Model};
 use crate::error::Result;
+use crate::ingest::dictionary::whole;
 use crate::ingest::number::parse_number;
 use crate::shard::{Bins, Labels, ModeKind};
 use crate::times::{format_time, parse_time};
@@ -102,7 +103,12 @@ impl ModeIds {
             return Ok(Found::Unknown);
         }
         let Some(bins) = self.bins() else {
-            return Ok(self.lookup.text(text).map_or(Found::Unknown, Found::Index));
+            let found = self.lookup.text(text).or_else(|| match self.integers() {
+                // 42.0 is what pandas makes of 42 in a column with holes.
+                true => whole(text).and_then(|id| self.lookup.integer(id)),
+                false => None,
+            });
+            return Ok(found.map_or(Found::Unknown, Found::Index));
         };
         let number = parse_number(text.as_bytes()).filter(|number| number.is_finite());
         match (number, bins.time) {

@@ -364,7 +364,12 @@ impl Config {
         }
         let dataset = Dataset::open(directory)?;
         if fingerprint(dataset.manifest()) != self.dataset_fingerprint {
-            let what = "the dataset is not the one that this run began with: start a new run with complete";
+            let what = format!(
+                "the dataset is not the one that this run began with: other rows are in it now, or other splits; \
+                 `tenfill complete {} -o NEW --init {}` begins a new run with this model, which still predicts",
+                dataset.directory().display(),
+                run.display()
+            );
             return Err(Error::input(dataset.directory(), what));
         }
         // A run's own ranks are whole: one for every mode.
@@ -411,13 +416,21 @@ pub fn check_rank(rank: &[usize], manifest: &Manifest) -> Result<Vec<usize>> {
             return Err(Error::request(what));
         }
     };
+    if let Some(mode) = rank.iter().position(|&r| r == 0) {
+        let name = &manifest.modes[mode].name;
+        return Err(Error::request(format!("the rank of {name} is 0: the least is 1")));
+    }
     for (mode, &r) in rank.iter().enumerate() {
         let name = &manifest.modes[mode].name;
         let others = rank.iter().enumerate().filter(|(other, _)| *other != mode);
         let product = others.fold(1usize, |product, (_, &r)| product.saturating_mul(r));
         let largest = product.min(dims[mode] as usize);
-        if r == 0 {
-            return Err(Error::request(format!("the rank of {name} is 0: the least is 1")));
+        // Before a file is converted nobody knows its dimensions.
+        if r > dims[mode] as usize && dims[mode] == u32::MAX {
+            let what = format!(
+                "rank {r} of {name} is above any dimension: give a lower one, of 4 to 50 mostly, or auto"
+            );
+            return Err(Error::request(what));
         }
         if r > dims[mode] as usize {
             let what = format!(

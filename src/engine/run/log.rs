@@ -2,9 +2,9 @@
 
 use crate::error::{IoContext, Result};
 use crate::recipe::Move;
-use crate::solver::Iteration;
+use crate::solver::{Iteration, Phase};
 use crate::storage::{Disk, DiskFile, RunLayout, read_regular, write_atomic};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 /// One line.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LogLine {
-    /// What the solver did.
-    #[serde(flatten)]
+    /// What the solver did. What a sweep has not is null in the file, and 0 here.
+    #[serde(flatten, serialize_with = "write_iteration", deserialize_with = "read_iteration")]
     pub iteration: Iteration,
     /// The ranks.
     pub rank: Vec<usize>,
@@ -52,6 +52,76 @@ pub struct LogLine {
     pub bytes_read: u64,
     /// The largest resident size of the process.
     pub peak_rss_bytes: u64,
+}
+
+/// An iteration as it stands in the file.
+#[derive(Serialize, Deserialize)]
+struct Written {
+    iteration: usize,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    phase: Option<Phase>,
+    passes: usize,
+    cost: f64,
+    train_mse: f64,
+    #[serde(default)]
+    train_mae: Option<f64>,
+    validation_mse: Option<f64>,
+    gradient_norm: Option<f64>,
+    step: Option<f64>,
+    beta: Option<f64>,
+    backtracks: usize,
+    restarted: bool,
+    guarded: usize,
+}
+
+/// Whether it was a sweep, which follows no gradient.
+fn is_sweep(iteration: &Iteration) -> bool {
+    matches!(iteration.phase, Some(Phase::Sweep | Phase::Refit))
+}
+
+/// The norm of the gradient, where there is one.
+pub fn gradient_norm(iteration: &Iteration) -> Option<f64> {
+    (!is_sweep(iteration)).then_some(iteration.gradient_norm)
+}
+
+fn write_iteration<S: Serializer>(iteration: &Iteration, serializer: S) -> Result<S::Ok, S::Error> {
+    let known = |number: f64| (!is_sweep(iteration)).then_some(number);
+    let of = *iteration;
+    let written = Written {
+        iteration: of.iteration,
+        phase: of.phase,
+        passes: of.passes,
+        cost: of.cost,
+        train_mse: of.train_mse,
+        train_mae: known(of.train_mae),
+        validation_mse: of.validation_mse,
+        gradient_norm: known(of.gradient_norm),
+        step: known(of.step),
+        beta: known(of.beta),
+        backtracks: of.backtracks,
+        restarted: of.restarted,
+        guarded: of.guarded,
+    };
+    written.serialize(serializer)
+}
+
+fn read_iteration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Iteration, D::Error> {
+    let of = Written::deserialize(deserializer)?;
+    Ok(Iteration {
+        iteration: of.iteration,
+        phase: of.phase,
+        passes: of.passes,
+        cost: of.cost,
+        train_mse: of.train_mse,
+        train_mae: of.train_mae.unwrap_or(0.0),
+        validation_mse: of.validation_mse,
+        gradient_norm: of.gradient_norm.unwrap_or(0.0),
+        step: of.step.unwrap_or(0.0),
+        beta: of.beta.unwrap_or(0.0),
+        backtracks: of.backtracks,
+        restarted: of.restarted,
+        guarded: of.guarded,
+    })
 }
 
 /// The fields of a line that were measured: the others are the same bits in every run.

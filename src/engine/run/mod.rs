@@ -31,7 +31,7 @@ pub use end::{End, EndErrors};
 pub use kind::DataKind;
 pub use layout::{RunKind, inputs_of};
 pub use limits::{Every, Limits};
-pub use log::{Log, LogLine, MEASURED, Observer, log_path, read_lines, read_log, unobserved};
+pub use log::{Log, LogLine, MEASURED, Observer, gradient_norm, log_path, read_lines, read_log, unobserved};
 pub use start::{check_start, sweep_passes, with_more};
 pub(crate) use train::in_pool;
 pub use train::{Outcome, SplitErrors, complete, resume};

@@ -16,7 +16,7 @@ use crate::model::Model;
 use crate::objective::{LITTLE, Regularised, Scored, over_biases, r2};
 use crate::recipe::{Extra, Move, Trainer, Tried};
 use crate::shard::{Dataset, Split};
-use crate::solver::{Iteration, StoppedBy};
+use crate::solver::{Iteration, Options, StoppedBy};
 use crate::storage::make_dir;
 use crate::team::Combine;
 use crate::usage::Usage;
@@ -297,7 +297,10 @@ impl<'a> Session<'a> {
         objective: &Regularised,
         log: Log,
     ) -> Self {
-        control.progress().stage("complete", Unit::Iterations, config.solver.max_iterations as u64);
+        // The usual limit ends hardly a run: patience or tolerance do, and nobody knows when.
+        let most = config.solver.max_iterations;
+        let total = if most == Options::default().max_iterations { 0 } else { most as u64 };
+        control.progress().stage("complete", Unit::Iterations, total);
         let room = budget.reserve(objective.data.needs().snapshot(), "a copy of the state");
         // All processes have one, or none.
         let room = limits.team.agree(room).ok();
@@ -376,8 +379,9 @@ impl<'a> Session<'a> {
         self.control.progress().advance(
             last.iteration as u64,
             &format_args!(
-                "train {:.6e}{validation}  {:.1} M entries/s",
+                "train {:.6e}{validation}  {} passes  {:.1} M entries/s",
                 last.train_mse,
+                last.passes,
                 entries_per_second / 1e6
             ),
         );

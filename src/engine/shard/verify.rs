@@ -39,6 +39,7 @@ impl Verification {
         let problem = match error {
             Error::Interrupted => return Err(Error::Interrupted),
             Error::Corrupt { file, offset, what } => Problem { file, offset: Some(offset), what },
+            Error::Input { file, what } => Problem { file, offset: None, what },
             other => Problem { file: path.into(), offset: None, what: other.to_string() },
         };
         self.problems.push(problem);

@@ -34,7 +34,9 @@ pub fn no_run(path: &Path, lacks: &str) -> String {
     }
     match path.exists() {
         true => format!("this is no run of tenfill (there is no {lacks} in it)"),
-        false => "there is no such run".into(),
+        false => "there is no such run: one that ended before its first iteration has left nothing, and is begun anew \
+                  with `tenfill complete`"
+            .into(),
     }
 }
 
@@ -45,6 +47,13 @@ pub fn no_table(path: &Path) -> &'static str {
     }
     if path.join(MANIFEST_FILE).is_file() {
         return "this is a dataset, not a table: `tenfill entries` writes its entries as one";
+    }
+    let text = |path: &Path| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
+        [".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".csv.zst"].iter().any(|end| name.ends_with(end))
+    };
+    if path.read_dir().into_iter().flatten().flatten().any(|entry| text(&entry.path())) {
+        return "there is no Parquet file in this directory: give files of text one by one, e.g. FOLDER/*.csv";
     }
     "there is no Parquet file in this directory"
 }

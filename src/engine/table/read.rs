@@ -1,19 +1,20 @@
 //! Reads a table of any width in batches: delimited text or Parquet, plain or compressed.
 
 use super::parts::Parts;
+use super::raw::{RawRows, unquoted};
 use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::ingest::columns::is_column_number;
 use crate::ingest::dialect::{self, Delimiter, DialectRequest};
+use crate::ingest::quotes::Quotes;
 use crate::ingest::source::{self, BytesRead, display_name};
-use crate::ingest::{parquet, parts};
+use crate::ingest::{Signs, parquet, parts};
 use arrow_array::builder::StringBuilder;
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
-use std::cell::Cell;
+use std::borrow::Cow;
 use std::io::{self, Cursor, Read};
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -44,33 +45,13 @@ pub struct Table {
 
 enum Source {
     Parquet { reader: Box<Parts>, row: u64 },
-    Text { reader: Box<csv::Reader<Limited>>, since: Rc<Cell<usize>> },
+    Text { rows: Box<RawRows>, skip: bool },
     Blanks { reader: Box<dyn io::BufRead>, delimiter: Delimiter, line: u64, skip: bool },
-    Empty,
-}
-
-/// Fails when too much is read between two rows, so that an open quote does not fill the memory.
-struct Limited {
-    inner: Box<dyn Read>,
-    since: Rc<Cell<usize>>,
-}
-
-impl Read for Limited {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let count = self.inner.read(buffer)?;
-        self.since.set(self.since.get() + count);
-        if self.since.get() > LONGEST_ROW + buffer.len() {
-            return Err(io::Error::other(
-                "a row is longer than 1 MB: is a quote left open, or is this not text?",
-            ));
-        }
-        Ok(count)
-    }
 }
 
 impl Table {
     /// Opens a table. A first line that holds any of `names` is a header, whatever else it looks
-    /// like; an empty file is a table of the columns `names` without rows.
+    /// like.
     pub fn open(path: &Path, names: &[String], request: DialectRequest, control: &Control) -> Result<Self> {
         Self::open_source(&source::Source::from(path).encoded(request.encoding), names, request, control)
     }
@@ -115,8 +96,7 @@ impl Table {
             begun.drain(..3);
         }
         if begun.trim_ascii().is_empty() {
-            let schema = text_schema(names.iter().cloned());
-            return Ok(Table { path: name, schema, header: true, read, source: Source::Empty });
+            return Err(Error::input(name, "the file is empty"));
         }
         let (delimiter, first) = look(&begun, whole, request);
         let header = request.header.unwrap_or_else(|| {
@@ -130,16 +110,12 @@ impl Table {
         };
         let whole = Cursor::new(begun).chain(stream);
         let source = match delimiter {
-            Delimiter::Byte(byte) => {
-                let since = Rc::new(Cell::new(0));
-                let limited = Limited { inner: Box::new(whole), since: Rc::clone(&since) };
-                let reader = csv::ReaderBuilder::new()
-                    .delimiter(byte)
-                    .has_headers(header)
-                    .flexible(true)
-                    .buffer_capacity(1 << 16)
-                    .from_reader(limited);
-                Source::Text { reader: Box::new(reader), since }
+            Delimiter::Byte(_) => {
+                let single = columns.iter().enumerate().filter(|(_, column)| names.contains(column));
+                let single = single.map(|(number, name)| (number, name.clone())).collect();
+                let quotes = Quotes::new(delimiter, columns.len(), single, false);
+                let rows = RawRows::new(Box::new(whole), name.clone(), delimiter, quotes, header);
+                Source::Text { rows: Box::new(rows), skip: header }
             }
             delimiter => Source::Blanks {
                 reader: Box::new(io::BufReader::with_capacity(1 << 16, whole)),
@@ -185,39 +161,30 @@ impl Table {
     pub fn next_batch(&mut self) -> Result<Option<TableBatch>> {
         let width = self.schema.fields().len();
         match &mut self.source {
-            Source::Empty => Ok(None),
             Source::Parquet { reader, row } => {
                 let Some(rows) = reader.next_batch()? else { return Ok(None) };
                 let first = *row + 1;
                 *row += rows.num_rows() as u64;
                 Ok(Some(TableBatch { lines: (first..=*row).collect(), rows }))
             }
-            Source::Text { reader, since } => {
+            Source::Text { rows: lines, skip } => {
                 let mut rows = Rows::new(width);
-                let mut record = csv::ByteRecord::new();
                 while !rows.full() {
-                    let line = reader.position().line();
-                    since.set(0);
-                    let more =
-                        reader.read_byte_record(&mut record).map_err(|error| match error.into_kind() {
-                            csv::ErrorKind::Io(error) if error.to_string().starts_with("a row is longer") => {
-                                Error::Row { file: self.path.clone(), line, what: error.to_string() }
-                            }
-                            csv::ErrorKind::Io(error) => source::read_error(&self.path, error),
-                            other => Error::Row { file: self.path.clone(), line, what: format!("{other:?}") },
-                        })?;
-                    if !more {
-                        break;
+                    let Some(row) = lines.next_row()? else { break };
+                    let wrong = |(line, what)| Error::Row { file: self.path.clone(), line, what };
+                    if let Some(flaw) = row.flaw {
+                        return Err(wrong(flaw));
                     }
-                    let line = record.position().map_or(line, |at| at.line());
-                    if record.len() == 1 && width > 1 && record[0].trim_ascii().is_empty() {
+                    let fields: Vec<Cow<'_, [u8]>> =
+                        row.fields.iter().map(|place| unquoted(&row.bytes[place.clone()])).collect();
+                    let blank = fields.iter().all(|field| field.trim_ascii().is_empty());
+                    if blank && fields.len() == 1 && (width > 1 || row.bytes.is_empty())
+                        || std::mem::take(skip)
+                    {
                         continue;
                     }
-                    rows.push(record.iter(), line).map_err(|what| Error::Row {
-                        file: self.path.clone(),
-                        line,
-                        what,
-                    })?;
+                    rows.push(fields.iter().map(AsRef::as_ref), row.line)
+                        .map_err(|what| wrong((row.line, what)))?;
                 }
                 rows.finish(&self.schema)
             }
@@ -260,7 +227,7 @@ fn look(begun: &[u8], whole: bool, request: DialectRequest) -> (Delimiter, Vec<S
     lines.retain(|line| !line.trim_ascii().is_empty());
     lines.truncate(20);
     let first = lines.first().copied().unwrap_or_default();
-    match dialect::detect(&lines, request, |_| false) {
+    match dialect::detect(&lines, request, |_| false, &Signs::default()) {
         Ok(found) => (found.delimiter, found.delimiter.fields(first)),
         Err(_) => (Delimiter::Byte(b','), Delimiter::Byte(b',').fields(first)),
     }

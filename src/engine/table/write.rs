@@ -10,6 +10,7 @@ use arrow_array::{Array, RecordBatch};
 use arrow_schema::{DataType, Field, SchemaRef};
 use parquet::arrow::ArrowWriter;
 use parquet::basic::Compression;
+use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
@@ -63,6 +64,17 @@ pub struct TableWriter<'d> {
     terminal: bool,
     closed: bool,
     rows: u64,
+}
+
+/// The disk's own error, where it was that.
+fn of_parquet(error: ParquetError) -> io::Error {
+    match error {
+        ParquetError::External(inner) => match inner.downcast::<io::Error>() {
+            Ok(error) => *error,
+            Err(other) => io::Error::other(other),
+        },
+        other => other.into(),
+    }
 }
 
 impl<'d> TableWriter<'d> {
@@ -168,7 +180,7 @@ impl<'d> TableWriter<'d> {
         }
         self.rows += rows.num_rows() as u64;
         if let Output::Parquet(writer) = &mut self.output {
-            return writer.write(rows).map_err(io::Error::from).context("write", &self.path);
+            return writer.write(rows).map_err(of_parquet).context("write", &self.path);
         }
         let names: Vec<&str> = self.schema.fields().iter().map(|field| field.name().as_str()).collect();
         let mut columns = Vec::with_capacity(names.len());
@@ -195,9 +207,7 @@ impl<'d> TableWriter<'d> {
     pub fn finish(self) -> Result<u64> {
         let TableWriter { path, output, rows, closed, .. } = self;
         let sink = match output {
-            Output::Parquet(writer) => {
-                writer.into_inner().map_err(io::Error::from).context("write", &path)?
-            }
+            Output::Parquet(writer) => writer.into_inner().map_err(of_parquet).context("write", &path)?,
             Output::Text(writer) => match writer.into_inner() {
                 Ok(sink) => sink,
                 Err(error) if closed || error.error().kind() == io::ErrorKind::BrokenPipe => {
