@@ -77,12 +77,7 @@ impl Chunks {
             let (cut, bad) = self.records();
             if cut == 0 {
                 if self.rest.len() > LONGEST_LINE {
-                    return Err(Error::Row {
-                        file: self.name.clone(),
-                        line: self.line,
-                        what: "the line is longer than 1 MB: is a quote left open, or is this not text?"
-                            .into(),
-                    });
+                    return Err(self.too_long(self.line));
                 }
                 continue;
             }
@@ -94,9 +89,27 @@ impl Chunks {
                 self.header =
                     bytes[start..].split(|&byte| byte == b'\n').all(|line| is_idle(line, self.comments));
             }
+            self.check_lines(&bytes, begins)?;
             let chunk = Chunk { first_line: self.line, input_bytes: 0, begins, bytes, bad };
             self.line += memchr::memchr_iter(b'\n', &chunk.bytes).count() as u64;
             return Ok(Some(chunk));
+        }
+    }
+
+    fn too_long(&self, line: u64) -> Error {
+        let what = "the line is longer than 1 MB: is a quote left open, or is this not text?";
+        Error::Row { file: self.name.clone(), line, what: what.into() }
+    }
+
+    /// No line may be too long, a header excepted, however the text was cut.
+    fn check_lines(&self, text: &[u8], begins: bool) -> Result<()> {
+        if text.len() <= LONGEST_LINE {
+            return Ok(());
+        }
+        let mut lines = text.split(|&byte| byte == b'\n').zip(self.line..);
+        match lines.find(|(line, number)| line.len() > LONGEST_LINE && !(begins && *number == 1)) {
+            Some((_, number)) => Err(self.too_long(number)),
+            None => Ok(()),
         }
     }
 
