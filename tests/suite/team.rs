@@ -250,7 +250,11 @@ fn one_of_several_processes_needs_less() {
     };
     let room = Room { lanes: 2, sums: 128 << 20 };
     let told = crate::common::run(place.path(), "inspect data --rank 9 --processes 4 --threads 1".split(' '));
-    let first = four.with_chunks().with_growth(manifest, &[9, 9, 9], 1).with_biases(&dataset);
+    let first = four
+        .with_chunks()
+        .with_coordinates(manifest)
+        .with_growth(manifest, &[9, 9, 9], 1)
+        .with_biases(&dataset);
     let needs = four.with_sweeps(sweeps.bytes(room), (2, room.sums));
     assert_eq!(told["memory_bytes"], needs.after(&first).most());
 }

@@ -170,6 +170,31 @@ impl Look {
         (low <= high && low < most).then(|| (least + (low - least) / 2.0, most - (most - high) / 2.0))
     }
 
+    /// Takes what rows of a level say for nothing where no validation entry has one of those of train, as of numbers of rows, or of
+    /// times of which train has only earlier ones: a row of its own explains any entry, and nobody could tell what that is worth.
+    pub(super) fn forget_strangers(&mut self, validation: &Stream) -> Result<()> {
+        let lanes = own_lanes(validation, |lane| {
+            let mut known = vec![0_u64; self.counts.len()];
+            validation.for_each(lane, |block| {
+                block.for_each(|indices, _| {
+                    for ((known, counts), &index) in known.iter_mut().zip(&self.counts).zip(indices) {
+                        *known += u64::from(counts[index as usize] > 0.0);
+                    }
+                });
+                Ok(())
+            })?;
+            Ok(known)
+        })?;
+        let mut known = vec![0; self.counts.len()];
+        lanes.iter().for_each(|lane| known.iter_mut().zip(lane).for_each(|(sum, n)| *sum += n));
+        validation.team().combine(&mut known, Combine::Sum);
+        for level in (0..known.len()).filter(|&level| known[level] == 0) {
+            self.damping[level] = f64::MAX;
+            self.biases[level].fill(0.0);
+        }
+        Ok(())
+    }
+
     /// The two levels whose rows differ most, ascending: those whose biases are damped least. And whether there is
     /// no doubt about it.
     pub(super) fn pair(&self) -> ([usize; 2], bool) {

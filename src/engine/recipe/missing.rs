@@ -200,8 +200,14 @@ impl Trainer {
             let (error, variance) = (self.error(), self.fitting.terms.variance);
             let without = self.extra.plan.growth.without.replace(error);
             if error > LITTLE * without.unwrap_or(variance) {
+                // Back to where it was not there: what it gains for a while is no reason to keep it.
+                if let Some((point, _)) = self.extra.accepted.take() {
+                    (self.state.best, self.extra.best) = (None, None);
+                    self.enter_point(point)?;
+                }
                 return self.end_growth();
             }
+            self.extra.accepted = Some((self.state.point.clone(), None));
         }
         let have = self.extra.plan.growth.components;
         let point = self.state.point.clone();

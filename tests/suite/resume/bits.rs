@@ -91,7 +91,7 @@ fn a_tight_budget_gives_the_same_bits() {
     succeed(&[&["synth", "-o", text(&data), "--dims", "90000,70000,50000"], &options[..]].concat());
     let dataset = Dataset::open(&data).unwrap();
     let needs = Needs::of(&dataset, &[2, 2, 2], Precision::Mixed, None, 1).with_chunks();
-    let needs = needs.with_growth(dataset.manifest(), &[2, 2, 2], 1);
+    let needs = needs.with_coordinates(dataset.manifest()).with_growth(dataset.manifest(), &[2, 2, 2], 1);
     let tight = (needs.total(1) + needs.copy / 2).to_string();
     let waits = "passes wait for checkpoints";
     let told = succeed(&complete(text(&data), text(&whole), "8"));

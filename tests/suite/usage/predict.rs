@@ -112,7 +112,9 @@ fn empty_questions_have_an_empty_answer_with_a_header() {
     let folder = crate::common::folder();
     let folder = folder.path();
     sample::complete(folder, 2, "");
-    for text in ["", "\n", "user,film\n"] {
+    std::fs::write(folder.join("empty.csv"), "").unwrap();
+    assert!(failure(folder, &["predict", "run", "empty.csv"]).contains("the file is empty"));
+    for text in ["user,film\n", "user,film"] {
         std::fs::write(folder.join("q.csv"), text).unwrap();
         assert_eq!(output(folder, &["predict", "run", "q.csv"]), "user,film,prediction,known\n", "{text:?}");
         output(folder, &["predict", "run", "q.csv", "-o", "e.parquet", "--force"]);
