@@ -107,7 +107,7 @@ impl Fitting {
     }
 
     /// The point of a model in the present coordinates, with orthonormal factors.
-    pub(super) fn into_coordinates(&self, mut point: Point) -> Result<Point> {
+    pub(super) fn in_coordinates(&self, mut point: Point) -> Result<Point> {
         let Some(coordinates) = &self.coordinates else { return Ok(point) };
         for (mode, factor) in point.factors.iter_mut().enumerate() {
             coordinates.unscale_in_place(mode, factor);

@@ -269,7 +269,7 @@ impl Trainer {
         data.set_ranks(&terms.dims, &terms.bound);
         let scale = data.least_squares_scale(&point)?;
         point.core.scale(scale);
-        let point = self.fitting.into_coordinates(point)?;
+        let point = self.fitting.in_coordinates(point)?;
         self.enter_point(point)?;
         if enough(&self.fitting.objective) {
             self.state.stochastic = Some(Box::new(Stochastic::new(&self.state.point, seed, true)));

@@ -158,7 +158,7 @@ impl Trainer {
             let team = fitting.objective.data.team();
             state = State::idle(&fitting.terms.dims, team, None);
         } else if plain_first {
-            let point = fitting.into_coordinates(plain_start(&fitting.objective)?)?;
+            let point = fitting.in_coordinates(plain_start(&fitting.objective)?)?;
             state = fitting.solver.start(&mut fitting.objective, point)?;
             let auto = options.algorithm == Algorithm::Auto;
             if options.algorithm == Algorithm::Stochastic || auto && cold && enough(&fitting.objective) {
@@ -480,7 +480,7 @@ fn take_over(fitting: &Fitting, extra: &mut Extra, matched: &Matched, stage: &mu
     let model = &matched.model;
     stage.ranks = model.point.ranks().to_vec();
     stage.held = (0..stage.ranks.len()).map(|mode| model.is_held(mode)).collect();
-    let point = fitting.into_coordinates(model.point.clone().divided(fitting.objective.data.team()))?;
+    let point = fitting.in_coordinates(model.point.clone().divided(fitting.objective.data.team()))?;
     extra.biases = extra.biases.take().map(|own| matched.biases(own));
     Ok(point)
 }
