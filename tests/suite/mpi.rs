@@ -217,6 +217,6 @@ fn what_is_wrong_is_said_once() {
     assert!(told.contains("2 ranks for 3 modes"), "{told}");
     let output = mpirun(place, 2, "complete data --rank 4,x -o run").output().unwrap();
     assert_eq!(output.status.code(), Some(2));
-    assert_eq!(stderr(&output).matches("is not a whole number").count(), 1, "{}", stderr(&output));
+    assert_eq!(stderr(&output).matches("is no list of whole numbers").count(), 1, "{}", stderr(&output));
     assert!(!place.join("run").exists());
 }
