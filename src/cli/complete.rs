@@ -2,7 +2,7 @@
 
 use super::again::said_of_a_file;
 use super::convert::ConvertArguments;
-use super::method::{MethodArguments, ToleranceArguments, check_tolerance};
+use super::method::{METHOD, MethodArguments, STOPPING, ToleranceArguments, check_tolerance};
 use super::outcome::report;
 use super::recipe::RecipeArguments;
 use super::{Context, Ranks, parse_list};
@@ -32,14 +32,13 @@ use tenfill_engine::usage::Usage;
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
-  tenfill complete ratings.csv -o run
-  tenfill complete ratings.csv --rank 4,4,4 -o run
-  tenfill complete ratings.tenfill --rank 10 -o run --memory 512M --threads 4
-  tenfill complete tensor.tenfill --rank 5 -o run --max-iterations 500 --tolerance 1e-20 --patience 0
-  tenfill complete ratings.tenfill --rank 4,4,4 -o better --init run
-  tenfill complete tensor.tenfill --rank 5 -o other --algorithm geomcg
-  tenfill complete s3://bucket/ratings.tenfill --cache data -o run --rank auto
-  mpirun -np 4 tenfill complete ratings.tenfill --rank 10 -o run --threads 8 --lanes 32")]
+  tenfill complete ratings.csv -o run                  convert the file, and let the data find the rank
+  tenfill complete ratings.tenfill -o run --rank 4,4,4 --memory 512M --threads 4
+  tenfill complete more.tenfill -o newer --init run    begin with the model of another run
+  tenfill complete s3://bucket/ratings.tenfill --cache data -o run
+  mpirun -np 4 tenfill complete ratings.tenfill -o run --rank 10 --threads 8 --lanes 32
+The paper's method as it is:
+  tenfill complete x.tns -o run --rank 5 --algorithm cg --metric preconditioned --tolerance 1e-12")]
 pub(super) struct Arguments {
     /// The dataset, or a file that `convert` can read
     input: PathBuf,
@@ -51,42 +50,42 @@ pub(super) struct Arguments {
     #[arg(long, value_parser = parse_ranks, value_name = "R,R,...|auto", default_value = "auto")]
     rank: RankArgument,
     #[command(flatten)]
-    tolerance: ToleranceArguments,
-    /// Stop after this many iterations
-    #[arg(long, default_value_t = 250, value_name = "N")]
-    max_iterations: usize,
-    /// Stop when validation has not improved for this many iterations; 0 switches it off
-    #[arg(long, default_value_t = 10, value_name = "N")]
-    patience: usize,
-    /// Stop when the gradient norm is at most this times the first
-    #[arg(long, default_value_t = 1e-14, value_name = "SHARE")]
-    gradient_tolerance: f64,
-    /// Where to start: scaled (random, fitted in scale), uniform or gaussian (the paper's raw
-    /// start), spectral (one component after another, from the spectrum of what is left over), or a run whose model to start from
-    #[arg(long, default_value = "scaled", value_name = "START")]
-    init: String,
+    limits: LimitArguments,
     /// Seeds the start, and the split of a raw file
     #[arg(long, default_value_t = 1, allow_negative_numbers = true)]
     seed: u64,
-    #[command(flatten)]
-    method: MethodArguments,
-    /// How gradients are summed up; residuals are in double precision either way
-    #[arg(long, value_enum, default_value_t = PrecisionArgument::Mixed)]
-    precision: PrecisionArgument,
-    /// Lanes in which sums are taken: at least as many as processes; another number gives other
-    /// roundings [default: 8, or the number of processes]
-    #[arg(long, value_name = "N", value_parser = parse_lanes)]
-    lanes: Option<usize>,
-    #[command(flatten)]
-    recipe: RecipeArguments,
-    #[command(flatten)]
-    limits: LimitArguments,
+    /// Where to start: scaled (random, fitted in scale), uniform or gaussian (the paper's raw start), spectral (one
+    /// component after another, from the spectrum of what is left over), or the directory of a run whose model to start from
+    #[arg(long, default_value = "scaled", value_name = "START|RUN")]
+    init: String,
     /// Where a dataset in an object store (s3://bucket/name.tenfill) is kept on this machine
     #[arg(long, value_name = "DIR")]
     cache: Option<PathBuf>,
     /// Replace the run if it exists
     #[arg(long)]
     force: bool,
+    /// Stop after this many iterations
+    #[arg(long, default_value_t = 250, value_name = "N", help_heading = STOPPING)]
+    max_iterations: usize,
+    /// Stop when validation has not improved for this many iterations; 0 switches it off
+    #[arg(long, default_value_t = 10, value_name = "N", help_heading = STOPPING)]
+    patience: usize,
+    #[command(flatten)]
+    tolerance: ToleranceArguments,
+    /// Stop when the gradient norm is at most this times the first
+    #[arg(long, default_value = "1e-14", value_name = "SHARE", help_heading = STOPPING)]
+    gradient_tolerance: f64,
+    #[command(flatten)]
+    recipe: RecipeArguments,
+    #[command(flatten)]
+    method: MethodArguments,
+    /// How gradients are summed up; residuals are in double precision either way
+    #[arg(long, value_enum, default_value_t = PrecisionArgument::Mixed, help_heading = METHOD, hide_short_help = true)]
+    precision: PrecisionArgument,
+    /// Lanes in which sums are taken: at least as many as processes; another number gives other
+    /// roundings [default: 8, or the number of processes]
+    #[arg(long, value_name = "N", value_parser = parse_lanes, help_heading = METHOD, hide_short_help = true)]
+    lanes: Option<usize>,
     #[command(flatten)]
     convert: ConvertArguments,
 }
@@ -94,15 +93,15 @@ pub(super) struct Arguments {
 /// What may change from one start of a run to the next.
 #[derive(clap::Args)]
 pub(super) struct LimitArguments {
-    /// Checkpoint after this many iterations or this time: 10, 5m or 10,5m; 0 at the end only
-    #[arg(long, default_value = "10", value_parser = Every::parse, value_name = "N|TIME")]
-    checkpoint_every: Every,
     /// Memory to keep to, of each process [default: 1G, or a quarter of the machine's or container's]
     #[arg(long, value_parser = units::parse_size)]
     memory: Option<u64>,
     /// Threads of each process [default: one per core, or the process's share of them]
     #[arg(long)]
     threads: Option<usize>,
+    /// Checkpoint after this many iterations or this time: 10, 5m or 10,5m; 0 at the end only
+    #[arg(long, default_value = "10", value_parser = Every::parse, value_name = "N|TIME")]
+    checkpoint_every: Every,
 }
 
 impl LimitArguments {

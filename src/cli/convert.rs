@@ -60,92 +60,93 @@ pub(super) struct Arguments {
 
 /// What `complete FILE` takes as well.
 #[derive(clap::Args, Clone)]
+#[command(next_help_heading = "Input")]
 pub(super) struct ConvertArguments {
     /// Columns of ids, by header name or number from 1: userId,movieId,timestamp
-    #[arg(long, value_delimiter = ',', value_name = "COLUMNS", help_heading = "Input")]
+    #[arg(long, value_delimiter = ',', value_name = "COLUMNS")]
     modes: Option<Vec<String>>,
     /// Column of the value, by header name or number
-    #[arg(long, value_name = "COLUMN", help_heading = "Input")]
+    #[arg(long, value_name = "COLUMN")]
     value: Option<String>,
     /// Column of weights, by header name or number: an entry of weight 2 counts as two, one of weight
     /// 0 not at all
-    #[arg(long, value_name = "COLUMN", help_heading = "Input")]
+    #[arg(long, value_name = "COLUMN")]
     weights: Option<String>,
-    /// Whether a missing value (nothing, NA, N/A, NaN, null, None, #N/A, \\N; null or NaN in Parquet) is a missing
+    /// Whether a missing value (nothing, NA, N/A, NaN, null, None, #N/A, \N; null or NaN in Parquet) is a missing
     /// entry, which is left out and counted, or an error
-    #[arg(long, value_enum, default_value_t = EmptyArgument::Missing, help_heading = "Input")]
+    #[arg(long, value_enum, default_value_t = EmptyArgument::Missing)]
     empty: EmptyArgument,
     /// What else stands for a missing value, beside those of --empty: ?, -999, ...; may be given several times
-    #[arg(long, value_name = "SIGN", allow_hyphen_values = true, help_heading = "Input")]
+    #[arg(long, value_name = "SIGN", allow_hyphen_values = true)]
     missing: Vec<String>,
     /// Take only rows that meet a condition: a column, one of = != < <= > >=, and a number, a date or a text
     /// ('rating > 0', "country = 'IT'", 'day >= 2020-01-01'); several are joined by and
-    #[arg(long = "where", value_name = "CONDITION", value_parser = Condition::parse, help_heading = "Input")]
+    #[arg(long = "where", value_name = "CONDITION", value_parser = Condition::parse)]
     conditions: Vec<Conditions>,
     /// A wide table: the first column, or --id-columns, name its rows, and all other columns are the ids of
     /// one more mode
-    #[arg(long, help_heading = "Input")]
+    #[arg(long)]
     wide: bool,
     /// The columns of a wide table that name its rows [default: the first]
-    #[arg(long, value_delimiter = ',', value_name = "COLUMNS", requires = "wide", help_heading = "Input")]
+    #[arg(long, value_delimiter = ',', value_name = "COLUMNS", requires = "wide")]
     id_columns: Option<Vec<String>>,
     /// What the mode of a wide table's columns is called [default: column]
-    #[arg(long, value_name = "NAME", requires = "wide", help_heading = "Input")]
+    #[arg(long, value_name = "NAME", requires = "wide")]
     column_mode: Option<String>,
     /// Draw so many cells that have no entry, per entry, as zeros: for counts, clicks and triples, where what is
     /// absent did not happen. A table without a value has 1 in every row then
-    #[arg(long, value_name = "PER ENTRY", value_parser = parse_absent, help_heading = "Input")]
+    #[arg(long, value_name = "PER ENTRY", value_parser = parse_absent)]
     absent: Option<f64>,
     /// Fit the logarithm or logit of values, and undo it in all answers and errors: log1p (numbers above -1, like
     /// counts), log (above 0, like prices), logit (shares between 0 and 1)
-    #[arg(long, value_name = "NAME", value_parser = Transform::parse, help_heading = "Input")]
+    #[arg(long, value_name = "NAME", value_parser = Transform::parse)]
     transform: Option<Transform>,
     /// Cut a mode into bins: timestamp=7d (dates, 20210115, or epochs in s, ms, us or ns), age=10
     /// (numbers)
-    #[arg(long, value_name = "MODE=WIDTH", value_parser = parse_bin, help_heading = "Input")]
+    #[arg(long, value_name = "MODE=WIDTH", value_parser = parse_bin)]
     bin: Vec<(String, Binning)>,
     /// Shares of train/validation/test by a seeded hash, or 'time', or 'none' [default: 80/10/10]
-    #[arg(long, value_parser = SplitRule::parse, help_heading = "Input")]
+    #[arg(long, value_parser = SplitRule::parse)]
     split: Option<SplitRule>,
     /// Column of times for --split time, where it is not a mode
-    #[arg(long, value_name = "COLUMN", help_heading = "Input")]
+    #[arg(long, value_name = "COLUMN")]
     time_column: Option<String>,
     /// Validation entries in files of their own (no split then)
-    #[arg(long, value_name = "FILE", help_heading = "Input")]
+    #[arg(long, value_name = "FILE")]
     validation: Vec<PathBuf>,
     /// Test entries in files of their own (no split then)
-    #[arg(long, value_name = "FILE", help_heading = "Input")]
+    #[arg(long, value_name = "FILE")]
     test: Vec<PathBuf>,
     /// What to do with rows that have the same ids [default: mean, which counts as many rows as it is of unless
     /// there are --weights; of append, what the dataset has]
-    #[arg(long, value_enum, help_heading = "Input")]
+    #[arg(long, value_enum)]
     duplicates: Option<DuplicatesArgument>,
     /// Between fields: , ; | :: tab space [default: found from the first lines]
-    #[arg(long, value_parser = Delimiter::parse, help_heading = "Input")]
+    #[arg(long, value_parser = Delimiter::parse)]
     delimiter: Option<Delimiter>,
     /// The encoding of text: utf-8, latin1, utf-16, windows-1250, shift_jis, ... [default: found; else UTF-8]
-    #[arg(long, value_name = "NAME", value_parser = Encoding::parse, help_heading = "Input")]
+    #[arg(long, value_name = "NAME", value_parser = Encoding::parse)]
     encoding: Option<Encoding>,
     /// The first line is a header [default: found]
-    #[arg(long, conflicts_with = "no_header", help_heading = "Input")]
+    #[arg(long, conflicts_with = "no_header")]
     header: bool,
     /// The first line is data
-    #[arg(long, help_heading = "Input")]
+    #[arg(long)]
     no_header: bool,
     /// The format [default: found from the name and the first bytes]
-    #[arg(long, value_enum, help_heading = "Input")]
+    #[arg(long, value_enum)]
     format: Option<FormatArgument>,
     /// Fix the dimensions: ids are indices then, from 1
-    #[arg(long, value_parser = parse_list::<u32>, value_name = "N,N,...", help_heading = "Input")]
+    #[arg(long, value_parser = parse_list::<u32>, value_name = "N,N,...")]
     dims: Option<Dims>,
     /// Indices begin at 0 (with .tns or --dims)
-    #[arg(long, help_heading = "Input")]
+    #[arg(long)]
     zero_based: bool,
     /// Leave out up to N bad rows instead of stopping at the first
-    #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Input")]
+    #[arg(long, value_name = "N", default_value_t = 0)]
     skip_bad: u64,
     /// Directory for temporary files [default: beside the output]
-    #[arg(long, value_name = "DIR", help_heading = "Input")]
+    #[arg(long, value_name = "DIR")]
     temp_dir: Option<PathBuf>,
 }
 

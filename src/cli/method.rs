@@ -6,21 +6,27 @@ use tenfill_engine::recipe::Recipe;
 use tenfill_engine::run::{Config, GeometryKind};
 use tenfill_engine::solver::{Algorithm, Beta, StepRule};
 
+/// Above options of the method in `--help`; `-h` leaves them out, as it does those above which stands [`MODEL`](super::recipe::MODEL).
+pub(super) const METHOD: &str = "Method";
+/// Above the rules that end a run.
+pub(super) const STOPPING: &str = "Stopping";
+
 /// Directions, steps and metric.
 #[derive(clap::Args)]
+#[command(next_help_heading = METHOD)]
 pub(super) struct MethodArguments {
     /// How directions follow one another [default: auto, or cg where --beta, --step or --metric is given]
-    #[arg(long, value_enum)]
+    #[arg(long, value_enum, hide_short_help = true)]
     algorithm: Option<AlgorithmArgument>,
     /// The factor of conjugate gradients [default: hs]
-    #[arg(long, value_enum)]
+    #[arg(long, value_enum, hide_short_help = true)]
     beta: Option<BetaArgument>,
     /// How long a step is: the minimum of the linearised cost, or of the exact polynomial
     /// [default: linearised]
-    #[arg(long, value_enum)]
+    #[arg(long, value_enum, hide_short_help = true)]
     step: Option<StepArgument>,
     /// The metric of the search space [default: damped]
-    #[arg(long, value_enum)]
+    #[arg(long, value_enum, hide_short_help = true)]
     metric: Option<MetricArgument>,
 }
 
@@ -84,6 +90,7 @@ impl MethodArguments {
 
 /// When the error is small enough.
 #[derive(clap::Args)]
+#[command(next_help_heading = STOPPING)]
 pub(super) struct ToleranceArguments {
     /// Stop when the train MSE is at most this share of the variance of the train values; 0 switches it
     /// off [default: 1e-12, or off where --tolerance is given]

@@ -60,16 +60,19 @@ struct Arguments {
     global: Global,
 }
 
+/// Above the options of all commands.
+const GENERAL: &str = "Of every command";
+
 #[derive(clap::Args, Clone)]
 struct Global {
     /// End with one line of JSON for programs
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = GENERAL)]
     json: bool,
     /// Print results and errors only
-    #[arg(long, short, global = true)]
+    #[arg(long, short, global = true, help_heading = GENERAL)]
     quiet: bool,
     /// Say more about what is being done
-    #[arg(long, short, global = true)]
+    #[arg(long, short, global = true, help_heading = GENERAL)]
     verbose: bool,
 }
 

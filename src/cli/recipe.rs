@@ -5,23 +5,27 @@ use tenfill_engine::objective::PenaltyKind;
 use tenfill_engine::recipe::{BiasChoice, PenaltyChoice, Recipe, rating_range};
 use tenfill_engine::shard::Manifest;
 
+/// Above options of the model in `--help`.
+pub(super) const MODEL: &str = "Model";
+
 /// What the defaults leave to the data, where there are validation entries.
 #[derive(clap::Args)]
+#[command(next_help_heading = MODEL)]
 pub(super) struct RecipeArguments {
     /// Biases beside the tensor: none, the mean, or the mean and one per index of every mode; with --penalty
     /// and --rank, for conjugate gradients [default: auto, sweeps over rows or the plain method, as validation
     /// says; none without validation entries]
-    #[arg(long, value_enum, value_name = "WHICH")]
+    #[arg(long, value_enum, value_name = "WHICH", hide_short_help = true)]
     bias: Option<BiasArgument>,
     /// A bias over the time since an id's first entry too, e.g. userId:timestamp
-    #[arg(long, value_name = "ID:TIME")]
+    #[arg(long, value_name = "ID:TIME", hide_short_help = true)]
     bias_time: Option<String>,
     /// The weight of the penalty on the core, 0 or a number; with --bias and --rank, for conjugate gradients
     /// [default: auto, as that of --bias; 0 without validation entries]
-    #[arg(long, value_parser = parse_penalty, value_name = "auto|LAMBDA")]
+    #[arg(long, value_parser = parse_penalty, value_name = "auto|LAMBDA", hide_short_help = true)]
     penalty: Option<PenaltyChoice>,
     /// The norm that is penalised [default: nuclear]
-    #[arg(long, value_enum)]
+    #[arg(long, value_enum, hide_short_help = true)]
     penalty_kind: Option<KindArgument>,
     #[arg(long, hide = true)]
     grow: bool,
@@ -32,16 +36,16 @@ pub(super) struct RecipeArguments {
     #[arg(long, hide = true)]
     no_refine: bool,
     /// Fit to the validation entries as well, in a last sweep when they have nothing left to decide [default]
-    #[arg(long, overrides_with = "no_refit")]
+    #[arg(long, overrides_with = "no_refit", hide_short_help = true)]
     refit: bool,
     /// Leave the validation entries out of the model
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     no_refit: bool,
     /// Clip predictions to the range of the train values [default where they look like ratings]
-    #[arg(long, overrides_with = "no_clip")]
+    #[arg(long, overrides_with = "no_clip", hide_short_help = true)]
     clip: bool,
     /// Do not clip predictions
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     no_clip: bool,
 }
 

@@ -2,7 +2,7 @@
 
 use super::Context;
 use super::complete::LimitArguments;
-use super::method::ToleranceArguments;
+use super::method::{STOPPING, ToleranceArguments};
 use super::outcome::report;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -25,16 +25,16 @@ Examples:
 pub(super) struct Arguments {
     /// The run
     run: PathBuf,
-    /// Stop after this many iterations in all
-    #[arg(long, value_name = "N")]
-    max_iterations: Option<usize>,
-    #[command(flatten)]
-    tolerance: ToleranceArguments,
-    /// Stop when validation has not improved for this many iterations; 0 switches it off
-    #[arg(long, value_name = "N")]
-    patience: Option<usize>,
     #[command(flatten)]
     limits: LimitArguments,
+    /// Stop after this many iterations in all
+    #[arg(long, value_name = "N", help_heading = STOPPING)]
+    max_iterations: Option<usize>,
+    /// Stop when validation has not improved for this many iterations; 0 switches it off
+    #[arg(long, value_name = "N", help_heading = STOPPING)]
+    patience: Option<usize>,
+    #[command(flatten)]
+    tolerance: ToleranceArguments,
     #[arg(long, hide = true)]
     rank: Option<String>,
     #[arg(long, hide = true)]
