@@ -36,8 +36,6 @@ pub(super) struct Arguments {
     /// Put the new dataset in the place of the old one, in one step when it is whole
     #[arg(long, conflicts_with = "output")]
     in_place: bool,
-    #[command(flatten)]
-    options: ConvertArguments,
     /// Memory to keep to [default: 1G, or a quarter of the machine's or container's]
     #[arg(long, value_parser = units::parse_size)]
     memory: Option<u64>,
@@ -50,6 +48,8 @@ pub(super) struct Arguments {
     /// Replace the output if it exists
     #[arg(long)]
     force: bool,
+    #[command(flatten)]
+    options: ConvertArguments,
 }
 
 pub(super) fn run(arguments: Arguments, context: &Context) -> Result<ExitCode> {

@@ -42,8 +42,6 @@ pub(super) struct Arguments {
     /// The dataset to write
     #[arg(short, long, value_name = "DATASET")]
     output: PathBuf,
-    #[command(flatten)]
-    options: ConvertArguments,
     /// Memory to keep to [default: 1G, or a quarter of the machine's or container's]
     #[arg(long, value_parser = units::parse_size)]
     memory: Option<u64>,
@@ -56,9 +54,11 @@ pub(super) struct Arguments {
     /// Replace the output if it exists
     #[arg(long)]
     force: bool,
+    #[command(flatten)]
+    options: ConvertArguments,
 }
 
-/// What `complete FILE` takes as well.
+/// What `complete FILE` takes as well. It is flattened last: what follows would stand below its heading.
 #[derive(clap::Args, Clone)]
 #[command(next_help_heading = "Input")]
 pub(super) struct ConvertArguments {
