@@ -55,6 +55,9 @@ struct About {
     first_gradient_norm: f64,
     last: Iteration,
     best: Option<(f64, usize)>,
+    /// The ranks of the best model. Files from before these were told have those of its stage.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    best_rank: Option<Vec<usize>>,
     /// How many numbers its core has here, where it is sparse.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     best_numbers: Option<usize>,
@@ -200,6 +203,7 @@ impl Checkpoints {
             first_gradient_norm: state.first_gradient_norm,
             last: state.last,
             best: state.best.as_ref().map(|best| (best.validation_mse, best.iteration)),
+            best_rank: state.best.as_ref().map(|best| best.point.ranks().to_vec()),
             best_numbers,
             guards: state.guards,
             damping: state.damping,
@@ -349,7 +353,10 @@ fn assemble(arrays: &impl Arrays, about: &About) -> Result<(State, Option<Extra>
         None => None,
         Some((validation_mse, iteration)) => {
             let staged = about.extra.as_ref().and_then(|extra| extra.best.as_ref());
-            let rank = staged.map_or(rank, |(stage, _)| &stage.ranks);
+            let rank = about.best_rank.as_ref().unwrap_or(staged.map_or(rank, |(stage, _)| &stage.ranks));
+            if rank.len() != dims.len() {
+                return Err(Error::corrupt(arrays.path(), 0, "the best model has other modes"));
+            }
             let (factors, core) = read_arrays(arrays, "best.", dims, rank, about.best_numbers)?;
             Some(Best {
                 point: Point { factors, core },

@@ -49,7 +49,9 @@ impl Coordinates {
     pub fn even(counts: &Counts) -> Self {
         let scales = counts.modes.iter().map(|weights| {
             let mean = weights.iter().sum::<f64>() / weights.len() as f64;
-            weights.iter().map(|&n| if n > 0.0 { (mean / n).sqrt() } else { 0.0 }).collect()
+            // A row with hardly any weight is as one with a trillionth of the mean's.
+            let scale = |n: f64| if n > 0.0 { (mean.sqrt() / n.sqrt()).min(1e6) } else { 0.0 };
+            weights.iter().map(|&n| scale(n)).collect()
         });
         Coordinates { scales: scales.collect(), even: true }
     }

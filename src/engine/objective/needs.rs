@@ -17,8 +17,10 @@ const PER_THREAD: u64 = 512 << 10;
 pub struct Needs {
     /// One dense copy of all factors and the core: of several processes, of the rows that one owns.
     pub copy: u64,
-    /// Copies that the solver holds.
+    /// Copies that the solver holds,
     pub copies: u64,
+    /// and how many of these are no part of its state: they are made anew in every pass.
+    pub scratch: u64,
     /// The gradient sums of one lane.
     pub lane: u64,
     /// Lanes that this process goes through.
@@ -74,6 +76,7 @@ impl Needs {
         // several processes, complete sums that have come from others.
         let validated = manifest.validation.entries > 0;
         let copies = 5 + u64::from(validated) + u64::from(several);
+        let scratch = 2 + u64::from(several);
         let blocks: u64 = manifest.train.shards.iter().map(|shard| shard.blocks).sum();
         let all = (lanes as u64).min(blocks.max(1));
         let lanes = all.div_ceil(processes as u64);
@@ -96,7 +99,8 @@ impl Needs {
             + flags * if several { 3 } else { 1 }
             + if several { MESSAGES } else { 0 }
             + threads as u64 * (window + PER_THREAD);
-        Needs { copy, copies, lane, lanes, padded, views, processes, swept: 0, sweep_room: (0, 0), constant }
+        let (swept, sweep_room) = (0, (0, 0));
+        Needs { copy, copies, scratch, lane, lanes, padded, views, processes, swept, sweep_room, constant }
     }
 
     /// Whether there are other processes.
@@ -113,7 +117,7 @@ impl Needs {
     /// For biases or a penalty that are given: the model to start from, a first point with its gradient, the model's own
     /// factors of a point and a direction.
     pub fn with_recipe(self) -> Self {
-        Needs { copies: self.copies + 4, ..self }
+        Needs { copies: self.copies + 4, scratch: self.scratch + 4, ..self }
     }
 
     /// For sweeps over rows: what their state takes, their sums, and those that are part of a copy of the state.
@@ -136,34 +140,43 @@ impl Needs {
         let kept = most * if self.several() { 3 * RECORD } else { RECORD };
         let block = manifest.train.entries.min(65_535) * 16 * (ranks.len() as u64 - 1);
         let constant = self.constant + kept + block * (threads as u64).min(self.lanes);
-        Needs { copies: self.copies + 2, constant, ..self }
+        Needs { copies: self.copies + 2, scratch: self.scratch + 1, constant, ..self }
     }
 
-    /// For coordinates in which entries are spread evenly, where they are not as they are: a scale and a count per row; of a
-    /// point the model's own factors, those of a direction, and those of a model that is scored. (A sum per lane and row is
-    /// there before the solver's copies are.)
+    /// For coordinates in which entries are spread evenly, where they are not as they are: three copies of a scale per row; of a
+    /// point the model's own factors, those of a direction, and those of a model that is scored. While entries are counted, a
+    /// sum per lane and row is where these copies, the trial point and its partials will be.
     pub fn with_coordinates(self, manifest: &Manifest) -> Self {
         let rows: u64 = manifest.modes.iter().map(|mode| u64::from(mode.dim)).sum();
-        Needs { copies: self.copies + 3, constant: self.constant + 16 * rows, ..self }
+        let (copies, scratch) = (self.copies + 3, self.scratch + 3);
+        let counted = (8 * rows * self.lanes).saturating_sub(self.copy * scratch);
+        Needs { copies, scratch, constant: self.constant + 24 * rows + counted, ..self }
     }
 
     /// Where something else comes first and gives its memory back, as much as the more demanding one takes.
     pub fn after(self, first: &Needs) -> Self {
         let (copies, constant) = (self.copies.max(first.copies), self.constant.max(first.constant));
-        Needs { copies, constant, ..self }
+        let scratch = copies - self.state_copies().max(first.state_copies());
+        Needs { copies, scratch, constant, ..self }
     }
 
     /// Where something of other ranks comes first, likewise.
     pub fn after_other(self, first: &Needs) -> Self {
         let (fewest, whole) = (first.fewest(), self.total(self.fewest()));
         let constant = first.constant.max(whole.saturating_sub(first.total(fewest) - first.constant));
-        Needs { constant, swept: self.swept, sweep_room: self.sweep_room, ..*first }
+        let swept = self.snapshot().saturating_sub(first.snapshot());
+        Needs { constant, swept, sweep_room: self.sweep_room, ..*first }
+    }
+
+    /// Copies that are part of the solver's state.
+    fn state_copies(&self) -> u64 {
+        self.copies - self.scratch
     }
 
     /// A copy of the solver's state, to go back to where a pass is cut short, and to be written while the next
-    /// one computes: all but the trial point and its partials. Done without where the budget has no room for it.
+    /// one computes. Done without where the budget has no room for it.
     pub fn snapshot(&self) -> u64 {
-        self.copy * (self.copies - 2) + self.swept
+        self.copy * self.state_copies() + self.swept
     }
 
     /// What a run takes where the budget leaves nothing to wish for.
