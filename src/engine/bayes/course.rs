@@ -31,7 +31,7 @@ const PAIR_COMPONENTS: usize = 8;
 const ALL_COMPONENTS: usize = 16;
 /// Of more modes than this there are so many pairs that not all are added at once, but those that are at least this
 /// share of the one that residuals ask for most; and again, as long as that helps, so often.
-pub(super) const FEW_MODES: usize = 3;
+pub const FEW_MODES: usize = 3;
 const STRONG: f64 = 0.25;
 /// Numbers of cells are tried before components of further pairs, which cost more: where entries are many they tell all.
 const FIRST: f64 = 10.0;
@@ -131,11 +131,11 @@ pub struct CourseLimits<'a> {
 }
 
 impl Course {
-    /// Of a fit that begins.
-    pub fn new(order: usize, pair: [usize; 2]) -> Self {
+    /// Of a fit that begins; whether there is room for components of further pairs and of all modes.
+    pub fn new(order: usize, pair: [usize; 2], further: bool) -> Self {
         let mut left = vec![Change::More];
         if order > 2 {
-            left.extend([Change::All, Change::Pairs]);
+            left.extend([Change::All, Change::Pairs].into_iter().filter(|_| further));
             left.extend((order > FEW_MODES).then_some(Change::Cells));
             left.extend(
                 (0..order).rev().filter(|level| !pair.contains(level) && *level > 0).map(Change::Extend),
@@ -167,7 +167,7 @@ impl Course {
     /// Of a fit whose components are those of another, which had its trials: it only has to settle.
     pub fn settling(order: usize, pair: [usize; 2]) -> Self {
         let given = FEWEST - 2;
-        Course { sweeps: given, given, left: Vec::new(), ..Course::new(order, pair) }
+        Course { sweeps: given, given, left: Vec::new(), ..Course::new(order, pair, false) }
     }
 
     /// Whether the sweep that comes, or is on its way, is the last one, in which validation entries are fitted to as well.

@@ -25,6 +25,8 @@ pub(super) struct Look {
     pub(super) biases: Vec<Vec<f64>>,
     /// How much those of a level are damped, in entries: the variance within rows over that between them.
     damping: Vec<f64>,
+    /// Levels of which validation entries have no row of train: nobody could tell what their components are worth.
+    strangers: Vec<bool>,
     /// The values next to the least and to the largest.
     next: (f64, f64),
 }
@@ -51,6 +53,7 @@ pub(super) fn look(
         counts: Vec::new(),
         biases: dims.iter().map(|&dim| vec![0.0; dim]).collect(),
         damping: vec![f64::MAX; dims.len()],
+        strangers: vec![false; dims.len()],
         next: (0.0, 0.0),
     };
     let mut left: Vec<usize> = Vec::new();
@@ -99,7 +102,7 @@ pub(super) fn counts(
 ) -> Result<(Vec<Vec<f64>>, Option<(f64, f64)>)> {
     let (sums, _, next) = sums_of(stream, dims, per_weight, values, |_, _| 0.0)?;
     let counts = sums.iter().map(|sums| sums.iter().map(|sums| sums[0]).collect()).collect();
-    let look = Look { counts, biases: Vec::new(), damping: Vec::new(), next };
+    let look = Look { counts, biases: Vec::new(), damping: Vec::new(), strangers: Vec::new(), next };
     let thresholds = range.and_then(|range| look.thresholds(range));
     Ok((look.counts, thresholds))
 }
@@ -188,11 +191,20 @@ impl Look {
         let mut known = vec![0; self.counts.len()];
         lanes.iter().for_each(|lane| known.iter_mut().zip(lane).for_each(|(sum, n)| *sum += n));
         validation.team().combine(&mut known, Combine::Sum);
-        for level in (0..known.len()).filter(|&level| known[level] == 0) {
-            self.damping[level] = f64::MAX;
+        self.strangers = known.iter().map(|&known| known == 0).collect();
+        for level in (0..known.len()).filter(|&level| self.strangers[level]) {
+            // Behind levels whose biases tell nothing.
+            self.damping[level] = f64::INFINITY;
             self.biases[level].fill(0.0);
         }
         Ok(())
+    }
+
+    /// Pairs of levels whose components validation can judge.
+    fn pairs(&self) -> Vec<[usize; 2]> {
+        let mut pairs = pairs_of(self.counts.len());
+        pairs.retain(|pair| !pair.iter().any(|&level| self.strangers[level]));
+        pairs
     }
 
     /// The two levels whose rows differ most, ascending: those whose biases are damped least. And whether there is
@@ -220,7 +232,7 @@ impl Look {
         validation: &Stream,
         standard: (f64, f64),
     ) -> Result<Option<[usize; 2]>> {
-        let pairs = pairs_of(self.counts.len());
+        let pairs = self.pairs();
         let cells = Alike::new(validation, self.counts.len(), pairs.clone());
         let lanes = own_lanes(validation, |lane| {
             let mut found = cells.lane();
@@ -250,15 +262,12 @@ impl Look {
     ) -> Result<(Option<[usize; 2]>, usize)> {
         let left = |value: f64, indices: &[u32]| self.left(standard, value, indices);
         let (mut best, mut passes) = (None, 0);
-        let order = self.counts.len();
-        for a in 0..order {
-            for b in a + 1..order {
-                let (rows, of_b, made) = project(source, &self.counts, [a, b], PROBE, &left, 1, seed)?;
-                passes += made;
-                let share = explained(validation, [a, b], (&rows, &of_b), PROBE, &left)?;
-                if share > best.map_or(0.0, |(share, _)| share) {
-                    best = Some((share, [a, b]));
-                }
+        for pair in self.pairs() {
+            let (rows, of_b, made) = project(source, &self.counts, pair, PROBE, &left, 1, seed)?;
+            passes += made;
+            let share = explained(validation, pair, (&rows, &of_b), PROBE, &left)?;
+            if share > best.map_or(0.0, |(share, _)| share) {
+                best = Some((share, pair));
             }
         }
         Ok((best.map(|(_, pair)| pair), passes))

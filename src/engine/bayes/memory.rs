@@ -39,7 +39,7 @@ pub struct Sizes<'a> {
     pub beside: u64,
     /// Components.
     pub rank: usize,
-    /// Whether there may be more of them, because their number is left to the data.
+    /// Whether there may be further ones, of other pairs of modes or of all of them.
     pub grows: bool,
 }
 
@@ -85,8 +85,7 @@ impl Sizes<'_> {
     pub fn bytes(&self, room: Room) -> [u64; 3] {
         let Sizes { dims, entries, beside, rank, grows } = *self;
         let more = dims.len() > 2 && dims.iter().sum::<u64>() <= MOST_ROWS_TO_GROW;
-        let grows = more && (grows || dims.len() > FEW_MODES);
-        let rank = rank + if grows { most_more(dims.len()) } else { 0 };
+        let rank = rank + if more && grows { most_more(dims.len()) } else { 0 };
         // Sums of pairs of modes, when none of rows are there; and tables with their numbers, in a model and in what a
         // trial may go back to.
         let cells =

@@ -57,7 +57,7 @@ mod trim;
 mod weighted;
 mod worker;
 
-pub use course::{Change, Course, CourseLimits, Trial};
+pub use course::{Change, Course, CourseLimits, FEW_MODES, Trial};
 pub use grow::Evidence;
 pub use inside::{Aside, Inside, Position};
 pub use level::{Level, Prior};

@@ -35,6 +35,8 @@ pub(super) struct Terms {
     pub(super) rank_auto: bool,
     /// The components that sweeps begin with then.
     pub(super) components: usize,
+    /// Whether there is no room for others than those of the first pair.
+    pub(super) pair_alone: bool,
     pub(super) manifest: Manifest,
     /// Makes a solver with the metric of the run.
     pub(super) make_solver: Box<dyn Fn(Options) -> Solver + Send>,

@@ -12,7 +12,7 @@ use super::trainer::{Extra, Trainer, enough};
 use crate::error::{Error, Result};
 use crate::manifold::{Distribution, Point, random_point_on};
 use crate::objective::GrowthMemory;
-use crate::solver::{Algorithm, Phase, State, Stochastic, StoppedBy};
+use crate::solver::{Algorithm, Best, Phase, State, Stochastic, StoppedBy};
 use serde::{Deserialize, Serialize};
 
 // What other values do: docs/thresholds.md.
@@ -45,10 +45,14 @@ const NO_MEAN: f64 = 0.5;
 
 /// Where the rank is left to the data, so many components of all modes together are looked for at most,
 pub const MOST_GROWN_RANK: usize = 12;
-/// and only where rows by themselves explain at most [`UNBIASED`]. A component is followed by none where it leaves more than this
-/// share of the validation error,
-const LITTLE: f64 = 0.95;
-/// nor as long as an iteration leaves less than this share of the cost: then nothing is missing.
+/// and only where rows by themselves explain at most [`UNBIASED`]. A component goes again where the validation error falls by no
+/// more than this share, divided by the number of validation entries. Of n entries with errors of variance s^2, changes that have
+/// nothing to do with them, of mean square c^2, lower the mean squared error by -c^2 with a standard deviation of 2 s c / sqrt(n):
+/// by more than 16 s^2 / n only with four standard deviations, whatever c.
+const CHANCE: f64 = 16.0;
+/// It stays, but is followed by none, where the error falls by less than this share: sweeps are cheaper then.
+const LITTLE: f64 = 0.01;
+/// Nor is it as long as an iteration leaves less than this share of the cost: then nothing is missing.
 const FALLING: f64 = 0.8;
 /// What is left of the variance in the end is noise, and not what is missing, where it is at most this share.
 const MOSTLY: f64 = 0.5;
@@ -198,13 +202,15 @@ impl Trainer {
     fn next_component(&mut self) -> Result<()> {
         if self.finds_rank() {
             let (error, variance) = (self.error(), self.fitting.terms.variance);
-            let without = self.extra.plan.growth.without.replace(error);
-            if error > LITTLE * without.unwrap_or(variance) {
-                // Back to where it was not there: what it gains for a while is no reason to keep it.
-                if let Some((point, _)) = self.extra.accepted.take() {
-                    (self.state.best, self.extra.best) = (None, None);
-                    self.enter_point(point)?;
-                }
+            let without = self.extra.plan.growth.without.replace(error).unwrap_or(variance);
+            let (gain, entries) = (1.0 - error / without, self.fitting.terms.manifest.validation.entries);
+            let chance = CHANCE / entries as f64;
+            if gain <= chance
+                && let Some((point, _)) = self.extra.accepted.take()
+            {
+                self.take_back(point)?;
+            }
+            if gain <= chance.max(LITTLE) {
                 return self.end_growth();
             }
             self.extra.accepted = Some((self.state.point.clone(), None));
@@ -220,6 +226,17 @@ impl Trainer {
         }
         self.extra.plan.growth.components = 0;
         self.end_elsewhere()
+    }
+
+    /// Goes back to the point without the newest component. What that gained is chance, and no reason to keep its models: the best
+    /// one is that point, until a better one follows.
+    fn take_back(&mut self, point: Point) -> Result<()> {
+        (self.state.best, self.extra.best) = (None, None);
+        self.enter_point(point)?;
+        let last = self.state.last;
+        self.extra.plan.best = last.validation_mse.map(|mse| (mse, last.iteration));
+        self.note_best();
+        Ok(())
     }
 
     /// Whether the rank is left to the data while components are found.
@@ -350,7 +367,8 @@ impl Trainer {
     pub(super) fn begin_with_spectrum(&mut self) -> Result<()> {
         let growth = &mut self.extra.plan.growth;
         (growth.under_way, growth.done) = (true, true);
-        if self.first_component()? {
+        // Where validation cannot tell what a component is worth, none is looked for.
+        if self.first_component()? && !(self.finds_rank() && self.state.last.validation_mse.is_none()) {
             self.state.last.phase = Some(Phase::Start);
             return Ok(());
         }
@@ -371,8 +389,9 @@ fn ranks_are(bound: &[usize], components: usize) -> bool {
 
 /// Puts a state in the place of another, whose records go on.
 fn take_place(of: &mut State, mut state: State) {
-    state.best = of.best.take().or(state.best);
-    state.last.iteration = of.last.iteration;
+    let iteration = of.last.iteration;
+    state.best = of.best.take().or(state.best.map(|best| Best { iteration, ..best }));
+    state.last.iteration = iteration;
     state.last.passes = of.last.passes + 1;
     state.last.phase = of.last.phase;
     if of.first_gradient_norm > 0.0 {

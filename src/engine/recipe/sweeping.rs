@@ -1,17 +1,16 @@
 //! Noisy data in a few passes: sweeps over rows.
 
 use super::fitted::Fitted;
-use super::fitting::Fitting;
+use super::fitting::{Fitting, Terms};
 use super::plan::{Move, Stage, Tried};
 use super::settings::BiasChoice;
 use super::trainer::{Extra, Setup, Sweeping, Trainer, terms};
 use crate::bayes::{Change, Course, CourseLimits, Data, Fit, Origins};
 use crate::control::Control;
 use crate::error::{Error, Result};
-use crate::manifold::Point;
 use crate::model::Clip;
 use crate::objective::{PenaltyKind, Regularised};
-use crate::shard::Mode;
+use crate::shard::{Manifest, Mode};
 use crate::solver::{Best, Objective, Phase, State};
 use crate::units::count;
 
@@ -88,42 +87,15 @@ impl Trainer {
         fit.terms.time = if is_warm { fit.terms.time } else { time };
         let course = match is_warm {
             true => Course::settling(order, fit.terms.pair),
-            false => Course::new(order, fit.terms.pair),
+            false => Course::new(order, fit.terms.pair, !terms.pair_alone),
         };
         self.state.last.passes += passes;
-        let pair = fit.terms.pair.map(|level| manifest.mode_order[level]);
         let stage = stage(vec![1; order], &[]);
         self.fitting.adopt(&stage, None);
-        self.check_validation(pair)?;
         self.extra.plan.enter(stage, Move::Sweeps);
         self.extra.accepted = None;
         self.extra.sweeping = Some(Box::new(Sweeping { fit, course, before: None }));
         Ok(())
-    }
-
-    /// An error where no validation entry can be compared with what components of two modes say.
-    fn check_validation(&mut self, pair: [usize; 2]) -> Result<()> {
-        let (terms, objective) = (&self.fitting.terms, &mut self.fitting.objective);
-        let nothing = Point::zeros(&terms.dims, &vec![1; terms.dims.len()]).divided(objective.data.team());
-        objective.held = (0..terms.dims.len()).map(|mode| !pair.contains(&mode)).collect();
-        let scored = objective.validation(&nothing)?;
-        objective.held.clear();
-        if scored.is_some() {
-            return Ok(());
-        }
-        let unseen = |mode: usize| {
-            let mode = &terms.manifest.modes[mode];
-            u64::from(mode.dim) - mode.statistics.in_train
-        };
-        let mode = if unseen(pair[0]) > unseen(pair[1]) { pair[0] } else { pair[1] };
-        let Mode { name, dim, .. } = &terms.manifest.modes[mode];
-        let what = format!(
-            "no validation entry has only ids that train entries have, too ({} of {} ids of {name} occur in held-out entries \
-             alone): if {name} numbers the rows, leave it out with `modes`, else hold out entries of known ids",
-            count(unseen(mode)),
-            count(u64::from(*dim)),
-        );
-        objective.data.team().agree(Err(Error::request(what)))
     }
 
     /// A wave of a sweep, and what follows the last one. `false` where that is yet to come.
@@ -149,7 +121,12 @@ impl Trainer {
         objective.data.set_biases(Some(biases.clone()));
         objective.clip = self.fitting.terms.recipe.range.map(|range| Clip::new(range, ends));
         let point = point.divided(objective.data.team());
-        let mse = objective.validation(&point)?;
+        let known = objective.validation(&point)?;
+        // Where no entry has only ids that train has, as in tables of a few rows, biases are all that can be compared.
+        let mse = known.or(objective.last_validation.and_then(|scored| scored.mse()));
+        if self.extra.plan.costs.is_empty() && known.is_none() && mse.is_some() {
+            say_strangers(&self.fitting.terms);
+        }
         let last = &mut self.state.last;
         // The first sweep stands where other methods have their first point.
         last.iteration += usize::from(!first);
@@ -307,4 +284,18 @@ fn stage(ranks: Vec<usize>, held: &[bool]) -> Stage {
 
 fn nothing_to_sweep() -> Error {
     Error::request("sweeps over rows were not set up")
+}
+
+/// Says that validation entries tell nothing of components, and which mode's ids may be to blame.
+fn say_strangers(terms: &Terms) {
+    let Manifest { modes, train, validation, .. } = &terms.manifest;
+    let own = |mode: &&Mode| mode.gaps.is_empty() && mode.statistics.in_train * 10 >= train.entries * 9;
+    let hint = modes.iter().find(own).map_or(String::new(), |Mode { name, .. }| {
+        format!("; nearly every train entry has a {name} of its own: if {name} numbers the rows, leave it out with `modes`")
+    });
+    terms.control.say(format!(
+        "each of the {} validation entries has an id that no train entry has: they tell how good biases are, and nothing of \
+         components{hint}",
+        count(validation.entries)
+    ));
 }

@@ -109,6 +109,8 @@ pub struct Setup<'a> {
     pub grown: &'a [usize],
     /// The components that sweeps begin with where none was.
     pub components: usize,
+    /// Whether there is no room for others than those of the first pair.
+    pub pair_alone: bool,
     /// A model to start from.
     pub warm: Option<Matched>,
     /// Sweeps to start from, and where the rows of every mode come from.
@@ -187,8 +189,13 @@ impl Trainer {
                 return Ok(trainer);
             }
         }
-        trainer.note_best();
         let last = trainer.state.last;
+        if plain_first && !trainer.is_simple() && last.validation_mse.is_none() {
+            // Validation is to decide, and has no entry that the plain method could be compared on.
+            trainer.enter_sweeping()?;
+            return Ok(trainer);
+        }
+        trainer.note_best();
         trainer.extra.plan.observe(last.iteration, last.cost, last.validation_mse);
         trainer.check()?;
         Ok(trainer)
@@ -328,7 +335,7 @@ impl Trainer {
     }
 
     /// Keeps what belongs to the best model, where the newest iterate is that.
-    fn note_best(&mut self) {
+    pub(super) fn note_best(&mut self) {
         let newest = self.state.last.iteration;
         if self.state.best.as_ref().is_some_and(|best| best.iteration == newest) {
             let stage = &self.extra.plan.stage;
@@ -469,6 +476,7 @@ pub(super) fn terms(setup: Setup<'_>, control: &Control) -> Terms {
         control: control.clone(),
         rank_auto: setup.rank_auto,
         components: setup.components,
+        pair_alone: setup.pair_alone,
         manifest: manifest.clone(),
         make_solver: setup.make_solver,
     }

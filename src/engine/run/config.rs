@@ -83,6 +83,9 @@ pub struct Config {
     /// The components that sweeps begin with where memory has no room for as many as usual.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub components: Option<usize>,
+    /// Whether memory has no room for components of further pairs of modes and of all modes, so that none are tried.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub pair_alone: bool,
     /// In how many lanes sums are taken: another number gives other roundings.
     #[serde(default = "usual_lanes")]
     pub lanes: usize,
@@ -139,6 +142,7 @@ impl Config {
             rank_auto: false,
             grown: Vec::new(),
             components: None,
+            pair_alone: false,
             lanes: manifest.part.as_ref().map_or(LANES, |part| part.lanes),
             relative_tolerance: RELATIVE_TOLERANCE,
             solver: Options { algorithm: Algorithm::Auto, tolerance: 0.0, ..Options::default() },

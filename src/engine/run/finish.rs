@@ -118,7 +118,9 @@ impl Session<'_> {
         let (of_train, held_out) =
             if transform.is_some() { as_fitted } else { (train_mse, test_mse.or(validation_mse)) };
         let found = Found { train_mse: of_train, held_out, biases: model.biases.is_some(), learned };
-        let kind = DataKind::of(manifest, &self.config.rank, &found);
+        // A rank that was left to the data is the model's.
+        let rank = if self.config.rank_auto { model.point.ranks() } else { &self.config.rank };
+        let kind = DataKind::of(manifest, rank, &found);
         let outcome = Outcome {
             kind,
             last: trainer.state.last,

@@ -2,7 +2,7 @@
 
 use super::config::{Config, GeometryKind, Init};
 use super::limits::Limits;
-use crate::bayes::{Fit, Origins, Room, Sizes};
+use crate::bayes::{FEW_MODES, Fit, Origins, Room, Sizes};
 use crate::budget::Budget;
 use crate::checkpoint::Checkpoints;
 use crate::control::Control;
@@ -45,6 +45,7 @@ pub(super) fn setup<'a>(config: &'a Config, dataset: &'a Dataset) -> Setup<'a> {
         probe: config.recipe.sweeps && !config.sweeps_alone(),
         grown: &config.grown,
         components: config.sweep_start(),
+        pair_alone: config.pair_alone,
         warm: None,
         warm_fit: None,
         cold: !matches!(config.init, Init::Run(_) | Init::Spectral),
@@ -57,7 +58,8 @@ pub(super) fn setup<'a>(config: &'a Config, dataset: &'a Dataset) -> Setup<'a> {
 /// short, sweeps take more passes or fewer lanes at a time.
 pub fn with_more(config: &Config, dataset: &Dataset, needs: Needs, threads: usize, budget: u64) -> Needs {
     let dims = level_dims(dataset.manifest());
-    let sizes = sizes(dataset.manifest(), &dims, config.sweep_rank(), config.rank_auto);
+    let further = config.rank_auto || dims.len() > FEW_MODES;
+    let sizes = sizes(dataset.manifest(), &dims, config.sweep_rank(), further && !config.pair_alone);
     if !config.recipe.sweeps {
         return with_room(config, dataset, needs, threads, &sizes, None);
     }
@@ -128,10 +130,9 @@ fn sizes<'d>(manifest: &Manifest, dims: &'d [u64], rank: usize, grows: bool) -> 
     Sizes { dims, entries: manifest.train.entries, beside, rank, grows }
 }
 
-/// The configuration, with fewer components for sweeps to begin with where the memory has no room for as many as usual;
-/// and the memory that would do for those.
-pub(super) fn within(config: &Config, dataset: &Dataset, limits: &Limits) -> (Config, Option<u64>) {
-    let mut config = config.clone();
+/// The configuration of a new run with what the memory has room for: where it is short, no components of all modes before sweeps,
+/// then none beside those of the first pair, then fewer of these. And the memory that would do for all of it.
+fn within(mut config: Config, dataset: &Dataset, limits: &Limits) -> (Config, Option<u64>) {
     let usual = config.sweep_start();
     if !(config.rank_auto && config.sweeps_alone()) || matches!(config.init, Init::Run(_)) {
         return (config, None);
@@ -141,23 +142,53 @@ pub(super) fn within(config: &Config, dataset: &Dataset, limits: &Limits) -> (Co
     let (ones, threads) = (vec![1; config.rank.len()], rayon::current_num_threads());
     let needs =
         Needs::of_several(manifest, &ones, config.precision, access, threads, config.lanes, processes);
-    let mut would_do = None;
+    let least = |config: &Config| {
+        let needs = with_more(config, dataset, needs, threads, limits.memory);
+        needs.total(needs.fewest())
+    };
+    let whole = least(&config);
+    if whole <= limits.memory {
+        return (config, None);
+    }
+    config.grown.clear();
+    config.pair_alone = least(&config) > limits.memory;
     for components in (1..=usual).rev() {
         config.components = (components < usual).then_some(components);
-        let least = with_more(&config, dataset, needs, threads, limits.memory);
-        let least = least.total(least.fewest());
-        if least <= limits.memory {
-            return (config, would_do);
+        if least(&config) <= limits.memory {
+            return (config, Some(whole));
         }
-        would_do = would_do.or(Some(least));
     }
-    if !config.grown.is_empty() {
-        config.grown.clear();
-        return within(&config, dataset, limits);
-    }
-    // Not even one has room: whoever opens the data tells what would.
-    config.components = None;
+    // Not even one has room: whoever opens the data tells what it would take.
     (config, None)
+}
+
+/// What memory has room for when a run begins; what it had room for then stays, whatever it is gone on with. Memory may differ
+/// between machines: that of the first process counts.
+pub(super) fn settle_room(
+    config: Config,
+    dataset: &Dataset,
+    limits: &Limits,
+    control: &Control,
+) -> Result<Config> {
+    let wished = config.sweep_start();
+    let told = limits.team.told_by_first(|| {
+        let (within, would_do) = within(config.clone(), dataset, limits);
+        let Config { components, pair_alone, grown, .. } = within;
+        Ok(serde_json::json!([components, pair_alone, grown, would_do]).to_string())
+    })?;
+    let (components, pair_alone, grown, would_do): (_, _, _, Option<u64>) =
+        serde_json::from_str(&told).unwrap_or((None, true, Vec::new(), None));
+    let config = Config { components, pair_alone, grown, ..config };
+    if let Some(bytes) = would_do {
+        let (have, bytes, rank) = (units::size(limits.memory), units::size(bytes), config.sweep_start());
+        let without = match (config.pair_alone, rank < wished) {
+            (_, true) => format!("sweeps begin with rank {rank}, because {have} has no room for {wished}"),
+            (true, _) => format!("{have} has no room to try components of further pairs of modes"),
+            (false, _) => format!("{have} has no room to look for components of all modes before sweeps"),
+        };
+        control.say(format!("{without}: {bytes} would do for all that may be tried"));
+    }
+    Ok(config)
 }
 
 /// Whether steps are made from chunks of the data.

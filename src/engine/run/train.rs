@@ -7,7 +7,7 @@ use super::kind::DataKind;
 use super::limits::Limits;
 use super::log::{Log, LogLine, Observer};
 use super::save::{Background, Durable, Mark, Saver, Snapshot};
-use super::start::{open, settle_start, setup, start_point, warm, warm_fit, within};
+use super::start::{open, settle_room, settle_start, setup, start_point, warm, warm_fit};
 use crate::budget::{Budget, Reservation};
 use crate::checkpoint::{Checkpoints, Progress};
 use crate::control::{Control, Unit};
@@ -127,7 +127,10 @@ pub fn complete(
     config.rank = limits.team.agree(check_rank(&config.rank, dataset.manifest()))?;
     limits.team.agree(config.check_method().and_then(|()| config.check_lanes(limits.team)))?;
     limits.team.check_processors()?;
-    in_pool(limits, || begin(run, dataset, &config, limits, control, observe))
+    in_pool(limits, || {
+        let config = settle_room(config, dataset, limits, control)?;
+        begin(run, dataset, &config, limits, control, observe)
+    })
 }
 
 /// Goes on with a run from its newest good checkpoint, with other limits where given; from the
@@ -209,13 +212,6 @@ fn begin(
 ) -> Result<Outcome> {
     let usage = Usage::start();
     let budget = limits.team.agree(Budget::new(limits.memory))?;
-    let (wished, (config, would_do)) = (config.sweep_start(), &within(config, dataset, limits));
-    if let Some(bytes) = would_do {
-        let (rank, have) = (config.sweep_start(), crate::units::size(limits.memory));
-        let bytes = crate::units::size(*bytes);
-        control
-            .say(format!("sweeps begin with rank {rank}: {have} has no room for {wished}, {bytes} would do"));
-    }
     let objective = open(dataset, config, &budget, limits, control)?;
     let team = limits.team;
     let written = config.write(run.disk(), run.path()).and_then(|()| {
