@@ -278,7 +278,7 @@ fn little_memory_means_more_passes_and_then_a_lower_rank() {
     let model = |name: &str| std::fs::read(place.join(name).join("model/model.bin")).unwrap();
     assert!(model("much") == model("little"), "how many passes there are changes no bit");
     let (said, fewer) = told(place, &format!("complete r -o least --memory 150M {ask}"));
-    assert!(said.contains("sweeps begin with rank ") && said.contains(" has no room for 15, "), "{said}");
+    assert!(said.contains("sweeps begin with rank ") && said.contains(" has no room for 15: "), "{said}");
     let most =
         |of: &serde_json::Value| of["rank"].as_array().unwrap().iter().filter_map(|r| r.as_u64()).max();
     assert!(most(&fewer) < most(&whole), "{fewer}");
@@ -286,4 +286,27 @@ fn little_memory_means_more_passes_and_then_a_lower_rank() {
     let said =
         failure_of(place, &format!("complete r -o none --memory 12M {ask}").split(' ').collect::<Vec<_>>());
     assert!(said.contains("memory"), "{said}");
+}
+
+#[test]
+fn little_memory_means_no_trials_before_it_means_a_lower_rank() {
+    let folder = folder();
+    let place = folder.path();
+    json(place, "synth -o r --kind ratings --dims 900,1700,30 --entries 80000 --validation 0.1 --test 0");
+    let ask = "--rank auto --threads 2 --max-iterations 3";
+    // (Components of further pairs would take 130 MB.)
+    let (said, done) = told(place, &format!("complete r -o some --memory 60M {ask}"));
+    assert!(said.contains("has no room to try components of further pairs of modes"), "{said}");
+    let (said, given) =
+        told(place, "complete r -o given --rank 15 --memory 60M --threads 2 --max-iterations 3");
+    assert!(!said.contains("room"), "{said}");
+    assert_eq!(done["validation_mse"], given["validation_mse"], "as with a rank that is given");
+    // What there was room for in the beginning is part of the run, also where it has no checkpoint yet.
+    let (said, _) = told(place, &format!("complete r -o few --memory 34M {ask}"));
+    assert!(said.contains("sweeps begin with rank "), "{said}");
+    let model = || std::fs::read(place.join("few/model/model.bin")).unwrap();
+    let before = model();
+    std::fs::remove_dir_all(place.join("few/checkpoints")).unwrap();
+    json(place, "resume few --memory 1G --threads 1");
+    assert!(before == model());
 }

@@ -21,6 +21,7 @@ const FILES: &[&str] = &[
     "objective/coordinates.rs",
     "objective/evenness.rs",
     "objective/fibres.rs",
+    "objective/main_effects.rs",
     "run/kind.rs",
 ];
 /// And folders, with every file.

@@ -10,7 +10,7 @@ const PLAIN: &str = "--rank 2 --bias none --penalty 0 --no-clip";
 /// Makes `uneven.csv`, and `uneven.test.csv`, low-rank data of which an entry (i, j, k) stays with a probability of
 /// min(1, n_1 / 25 i) min(1, n_2 / 25 j).
 pub fn synth(place: &Path, data: &str) {
-    let made = json(place, &format!("synth -o even.csv --rank 2 {data}"));
+    let made = json(place, &format!("synth -o even.csv --force --rank 2 {data}"));
     let dims: Vec<f64> = made["dims"].as_array().unwrap().iter().map(|dim| dim.as_f64().unwrap()).collect();
     let mut state = 1_u64;
     let mut uniform = || {
