@@ -39,8 +39,9 @@ pub struct Progress {
     pub cpu_seconds: f64,
     /// Bytes of blocks read so far.
     pub bytes_read: u64,
-    /// The train error of the best model by validation.
-    pub best_train_mse: Option<f64>,
+    /// The train error of the best model by validation, in files from before it stood beside that.
+    #[serde(default, skip_serializing)]
+    pub(crate) best_train_mse: Option<f64>,
 }
 
 /// The scalars of a state; its arrays lie beside them.
@@ -55,6 +56,9 @@ struct About {
     first_gradient_norm: f64,
     last: Iteration,
     best: Option<(f64, usize)>,
+    /// The train error of the best model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    best_train_mse: Option<f64>,
     /// The ranks of the best model. Files from before these were told have those of its stage.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     best_rank: Option<Vec<usize>>,
@@ -203,6 +207,7 @@ impl Checkpoints {
             first_gradient_norm: state.first_gradient_norm,
             last: state.last,
             best: state.best.as_ref().map(|best| (best.validation_mse, best.iteration)),
+            best_train_mse: state.best.as_ref().map(|best| best.train_mse),
             best_rank: state.best.as_ref().map(|best| best.point.ranks().to_vec()),
             best_numbers,
             guards: state.guards,
@@ -358,9 +363,11 @@ fn assemble(arrays: &impl Arrays, about: &About) -> Result<(State, Option<Extra>
                 return Err(Error::corrupt(arrays.path(), 0, "the best model has other modes"));
             }
             let (factors, core) = read_arrays(arrays, "best.", dims, rank, about.best_numbers)?;
+            let train_mse = about.best_train_mse.or(about.progress.best_train_mse);
             Some(Best {
                 point: Point { factors, core },
                 validation_mse: *validation_mse,
+                train_mse: train_mse.unwrap_or(about.last.train_mse),
                 iteration: *iteration,
             })
         }

@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::model::Clip;
 use crate::objective::{PenaltyKind, Regularised};
 use crate::shard::{Manifest, Mode};
-use crate::solver::{Best, Objective, Phase, State};
+use crate::solver::{Best, Iteration, Objective, Phase, State};
 use crate::units::count;
 
 // What other values do: docs/thresholds.md.
@@ -138,7 +138,8 @@ impl Trainer {
         if let Some(mse) =
             mse.filter(|mse| self.state.best.as_ref().is_none_or(|best| *mse < best.validation_mse))
         {
-            self.state.best = Some(Best { point, validation_mse: mse, iteration: last.iteration });
+            let Iteration { train_mse, iteration, .. } = last;
+            self.state.best = Some(Best { point, validation_mse: mse, train_mse, iteration });
             self.extra.best = Some((stage.clone(), Some(biases)));
             self.extra.ends = ends;
             let mut uncertainty = fit.posterior.uncertainty(&fit.terms);
@@ -185,10 +186,11 @@ impl Trainer {
         }
         why.into_iter().for_each(|why| terms.control.say(why));
         self.extra.plan.change = change_of(course.change(), &fit.terms.mode_order);
-        // The plain method's best may be older than the sweeps.
+        // The best of the plain method before them does not keep sweeps from having their own.
+        let own = self.extra.plan.best.map_or(last.iteration, |(_, iteration)| iteration);
         let stale = |best: &Best| {
-            let since = (last.iteration - best.iteration).min(fit.posterior.sweep);
-            terms.options.patience > 0 && since >= terms.options.patience
+            let patience = terms.options.patience;
+            patience > 0 && last.iteration - best.iteration.max(own) >= patience
         };
         let best = self.state.best.as_ref();
         let done = course.done || best.is_some_and(stale);
@@ -228,7 +230,7 @@ impl Trainer {
         if let Some(best) = &mut self.state.best {
             best.point = point.divided(objective.data.team());
             best.validation_mse = sweeping.course.newest().unwrap_or(best.validation_mse);
-            best.iteration = last.iteration;
+            (best.train_mse, best.iteration) = (last.train_mse, last.iteration);
         }
         self.extra.best = Some((stage, Some(biases)));
         self.extra.ends = ends;

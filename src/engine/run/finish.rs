@@ -20,11 +20,7 @@ impl Session<'_> {
     pub(super) fn kept(&self, trainer: &Trainer) -> Kept {
         let state = &trainer.state;
         match &state.best {
-            Some(best) => (
-                best.iteration,
-                self.best_train_mse.unwrap_or(state.last.train_mse),
-                Some(best.validation_mse),
-            ),
+            Some(best) => (best.iteration, best.train_mse, Some(best.validation_mse)),
             None => {
                 let before = trainer.extra.better_before(state);
                 let mse = before.map_or(state.last.train_mse, |(_, mse)| mse);

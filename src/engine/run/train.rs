@@ -269,7 +269,6 @@ pub(super) struct Session<'a> {
     before: Progress,
     unseen: Vec<Vec<u32>>,
     log: Log,
-    pub(super) best_train_mse: Option<f64>,
     /// The checkpoint that the run goes on from.
     saved: Option<Mark>,
     /// Room for a copy of the state, which is written while the next pass computes, and gone back to where a
@@ -314,7 +313,6 @@ impl<'a> Session<'a> {
             control,
             observe,
             usage,
-            best_train_mse: before.best_train_mse,
             before,
             unseen: objective.data.unseen().by_mode(&dataset.manifest().mode_order),
             log,
@@ -334,16 +332,13 @@ impl<'a> Session<'a> {
             seconds: self.before.seconds + self.usage.seconds(),
             cpu_seconds: self.before.cpu_seconds + used[0] as f64 * 1e-9,
             bytes_read: self.before.bytes_read + used[1],
-            best_train_mse: self.best_train_mse,
+            ..Progress::default()
         }
     }
 
     fn log_iteration(&mut self, trainer: &Trainer, passes: usize, seconds: f64) -> Result<()> {
         let (state, objective, plan) = (&trainer.state, trainer.objective(), &trainer.extra.plan);
         let last = state.last;
-        if state.best.as_ref().is_some_and(|best| best.iteration == last.iteration) {
-            self.best_train_mse = Some(last.train_mse);
-        }
         let progress = self.progress(objective);
         let entries = objective.data.train().entries() as f64 * passes as f64;
         let entries_per_second = if seconds > 0.0 { entries / seconds } else { 0.0 };
@@ -506,7 +501,6 @@ impl<'a> Session<'a> {
         let Some(copy) = self.copy.take() else { return false };
         trainer.state.clone_from(&copy.state);
         trainer.extra.clone_from(&copy.extra);
-        self.best_train_mse = copy.progress.best_train_mse;
         true
     }
 

@@ -82,8 +82,13 @@ impl Solver {
             restarted: false,
             guarded,
         };
-        let best =
-            validation_mse.map(|validation_mse| Best { point: point.clone(), validation_mse, iteration: 0 });
+        let train_mse = cost.train_mse;
+        let best = validation_mse.map(|validation_mse| Best {
+            point: point.clone(),
+            validation_mse,
+            train_mse,
+            iteration: 0,
+        });
         Ok(State {
             point,
             gradient,
@@ -358,26 +363,19 @@ pub(super) fn set_to_descent(direction: &mut Tangent, gradient: &Tangent) {
 
 /// Keeps the newest point where its validation MSE is the best so far.
 pub(super) fn keep_best(state: &mut State) {
-    let Some(mse) = state.last.validation_mse else {
+    let Iteration { validation_mse: Some(validation_mse), train_mse, iteration, .. } = state.last else {
         return;
     };
     match &mut state.best {
-        Some(best) if mse < best.validation_mse => {
+        Some(best) if validation_mse < best.validation_mse => {
             if best.point.ranks() == state.point.ranks() {
                 best.point.copy_from(&state.point);
             } else {
                 best.point = state.point.clone();
             }
-            best.validation_mse = mse;
-            best.iteration = state.last.iteration;
+            (best.validation_mse, best.train_mse, best.iteration) = (validation_mse, train_mse, iteration);
         }
         Some(_) => {}
-        none => {
-            *none = Some(Best {
-                point: state.point.clone(),
-                validation_mse: mse,
-                iteration: state.last.iteration,
-            });
-        }
+        none => *none = Some(Best { point: state.point.clone(), validation_mse, train_mse, iteration }),
     }
 }

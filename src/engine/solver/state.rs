@@ -69,6 +69,8 @@ pub struct Best {
     pub point: Point,
     /// Its validation MSE.
     pub validation_mse: f64,
+    /// Its train MSE.
+    pub train_mse: f64,
     /// The iteration that found it.
     pub iteration: usize,
 }

@@ -38,7 +38,12 @@ fn state(iteration: usize) -> State {
             restarted: true,
             guarded: 0,
         },
-        best: Some(Best { point: point(iteration + 300), validation_mse: 0.05, iteration: 1 }),
+        best: Some(Best {
+            point: point(iteration + 300),
+            validation_mse: 0.05,
+            train_mse: 0.04,
+            iteration: 1,
+        }),
         guards: 2,
         damping: 0.37,
         stuck: false,
