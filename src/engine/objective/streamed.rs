@@ -127,21 +127,29 @@ impl Streamed {
         access: Option<Access>,
         share: Share,
         joins: bool,
-        change: impl FnOnce(Needs) -> Needs,
+        change: impl Fn(Needs) -> Needs,
     ) -> Result<Self> {
         let manifest = dataset.manifest();
         let team = share.team;
-        let train = Stream::open_share(dataset, Split::Train, access, share)?;
+        let mut train = Stream::open_share(dataset, Split::Train, access, share)?;
         let own = train.lanes().iter().filter(|_| joins).map(|lane| lane.slices.clone());
         let slices: Vec<Range<u32>> = own.collect();
-        let validation = match manifest.validation.entries {
+        let mut validation = match manifest.validation.entries {
             0 => None,
             _ => Some(Stream::open_covering(dataset, Split::Validation, access, share, &slices)?),
         };
-        let threads = rayon::current_num_threads();
-        let (lanes, access) = (share.lanes, Some(train.access()));
-        let needs = Needs::of_several(manifest, ranks, precision, access, threads, lanes, team.size());
-        let needs = change(needs);
+        let (lanes, threads) = (share.lanes, rayon::current_num_threads());
+        let of = |access| {
+            change(Needs::of_several(manifest, ranks, precision, Some(access), threads, lanes, team.size()))
+        };
+        let (mut needs, cached) = (of(train.access()), of(Access::Cached));
+        let has_room = |needs: &Needs| needs.buffers(budget.total()).is_ok();
+        if access.is_none() && !has_room(&needs) && has_room(&cached) {
+            // Reading ahead is faster where the page cache is small, but nobody is refused for it.
+            needs = cached;
+            train.do_without_reading_ahead();
+            validation.iter_mut().for_each(Stream::do_without_reading_ahead);
+        }
         let buffers = needs.buffers(budget.total());
         let reserved =
             buffers.and_then(|buffers| Ok((buffers, budget.reserve(needs.total(buffers), "the run")?)));

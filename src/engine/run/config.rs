@@ -4,7 +4,7 @@ use crate::bayes::Sizes;
 use crate::error::{Error, IoContext, Result};
 use crate::kernel::Precision;
 use crate::objective::Needs;
-use crate::recipe::{AUTO_RANK, BiasChoice, MOST_AUTO_RANK, MOST_GROWN_RANK, Recipe};
+use crate::recipe::{AUTO_RANK, BiasChoice, LEAST_GROWN_RANK, MOST_AUTO_RANK, MOST_GROWN_RANK, Recipe};
 use crate::shard::{Dataset, Manifest, Split};
 use crate::solver::{Algorithm, Beta, Options, StepRule};
 use crate::storage::{Disk, RunLayout, check_folders, no_run, read_regular, write_atomic};
@@ -248,21 +248,24 @@ impl Config {
         }
     }
 
-    /// Lets components of all modes be looked for before sweeps, where the rank is left to the data, values need not be
-    /// ratings, and half of the memory has room for it. Of two modes, sweeps find the same ones.
+    /// Lets low-rank data be looked for before sweeps, where nothing else comes before them and half of the memory has room for it: up
+    /// to the rank that is given, or to one that is as high as half of the memory allows. Of two modes, sweeps find the same.
     pub(super) fn fit_growth(&mut self, manifest: &Manifest, memory: u64) {
-        let auto = self.rank_auto && self.recipe.sweeps && !self.recipe.straight;
         let usual = self.init == Init::Scaled && self.solver.algorithm == Algorithm::Auto;
-        if !(auto && usual && manifest.modes.len() > 2) {
+        if !(self.sweeps_alone() && usual && manifest.modes.len() > 2) {
             return;
         }
-        let ranks = largest_rank(&[MOST_GROWN_RANK], manifest);
         // As in `fit_rank`, by what is the same on all machines.
-        let needs = Needs::of_several(manifest, &ranks, self.precision, None, 0, self.lanes, 1);
-        let needs = needs.with_coordinates(manifest).with_growth(manifest, &ranks, self.lanes);
-        if needs.total(1) <= memory / 2 {
-            self.grown = ranks;
-        }
+        let has_room = |ranks: &Vec<usize>| {
+            let needs = Needs::of_several(manifest, ranks, self.precision, None, 0, self.lanes, 1);
+            let needs = needs.with_chunks().with_coordinates(manifest);
+            needs.with_growth(manifest, ranks, self.lanes).total(1) <= memory / 2
+        };
+        let up_to = |most: usize| -> Vec<usize> {
+            let bound = |rank: &usize| if self.rank_auto { most } else { most.min(*rank) };
+            largest_rank(&self.rank.iter().map(bound).collect::<Vec<_>>(), manifest)
+        };
+        self.grown = (LEAST_GROWN_RANK..=MOST_GROWN_RANK).rev().map(up_to).find(has_room).unwrap_or_default();
     }
 
     /// What of the method does not go together.

@@ -116,7 +116,7 @@ fn grown(config: &Config, dataset: &Dataset, needs: Needs, threads: usize) -> Ne
         let (lanes, processes) = (config.lanes, needs.processes);
         Needs { constant, ..Needs::of_several(manifest, ranks, config.precision, None, 0, lanes, processes) }
     };
-    let plain = of(needs.constant).with_coordinates(manifest).with_biases(dataset);
+    let plain = of(needs.constant).with_chunks().with_coordinates(manifest).with_biases(dataset);
     plain.with_growth(manifest, ranks, threads)
 }
 
@@ -134,23 +134,27 @@ fn sizes<'d>(manifest: &Manifest, dims: &'d [u64], rank: usize, grows: bool) -> 
 /// then none beside those of the first pair, then fewer of these. And the memory that would do for all of it.
 fn within(mut config: Config, dataset: &Dataset, limits: &Limits) -> (Config, Option<u64>) {
     let usual = config.sweep_start();
-    if !(config.rank_auto && config.sweeps_alone()) || matches!(config.init, Init::Run(_)) {
+    if !config.sweeps_alone() || matches!(config.init, Init::Run(_)) {
         return (config, None);
     }
     let (manifest, processes) = (dataset.manifest(), limits.team.size());
-    let access = Some(Access::usual(manifest.train.bytes() / processes as u64));
-    let (ones, threads) = (vec![1; config.rank.len()], rayon::current_num_threads());
+    // What results depend on may not depend on how many threads there are, nor on what else takes memory at the moment.
+    let (ones, threads, access) = (vec![1; config.rank.len()], config.lanes, Some(Access::Cached));
     let needs =
         Needs::of_several(manifest, &ones, config.precision, access, threads, config.lanes, processes);
-    let least = |config: &Config| {
-        let needs = with_more(config, dataset, needs, threads, limits.memory);
-        needs.total(needs.fewest())
-    };
+    let fewest = |needs: Needs| needs.total(needs.fewest());
+    let least = |config: &Config| fewest(with_more(config, dataset, needs, threads, limits.memory));
     let whole = least(&config);
     if whole <= limits.memory {
         return (config, None);
     }
-    config.grown.clear();
+    // The room is one and the same: what comes first takes nothing from what follows.
+    if !config.grown.is_empty() && fewest(grown(&config, dataset, needs, threads)) > limits.memory {
+        config.grown.clear();
+    }
+    if !config.rank_auto {
+        return (config, Some(whole));
+    }
     config.pair_alone = least(&config) > limits.memory;
     for components in (1..=usual).rev() {
         config.components = (components < usual).then_some(components);
@@ -158,8 +162,11 @@ fn within(mut config: Config, dataset: &Dataset, limits: &Limits) -> (Config, Op
             return (config, Some(whole));
         }
     }
-    // Not even one has room: whoever opens the data tells what it would take.
-    (config, None)
+    // With fewer threads there may be room for one all the same; whoever opens the data tells what it would take.
+    let real = rayon::current_num_threads();
+    let needs = Needs::of_several(manifest, &ones, config.precision, access, real, config.lanes, processes);
+    let fits = fewest(with_more(&config, dataset, needs, real, limits.memory)) <= limits.memory;
+    (config, fits.then_some(whole))
 }
 
 /// What memory has room for when a run begins; what it had room for then stays, whatever it is gone on with. Memory may differ
@@ -178,22 +185,31 @@ pub(super) fn settle_room(
     })?;
     let (components, pair_alone, grown, would_do): (_, _, _, Option<u64>) =
         serde_json::from_str(&told).unwrap_or((None, true, Vec::new(), None));
-    let config = Config { components, pair_alone, grown, ..config };
+    let (config, grown) = (Config { components, pair_alone, grown, ..config.clone() }, config.grown);
     if let Some(bytes) = would_do {
         let (have, bytes, rank) = (units::size(limits.memory), units::size(bytes), config.sweep_start());
-        let without = match (config.pair_alone, rank < wished) {
-            (_, true) => format!("sweeps begin with rank {rank}, because {have} has no room for {wished}"),
-            (true, _) => format!("{have} has no room to try components of further pairs of modes"),
-            (false, _) => format!("{have} has no room to look for components of all modes before sweeps"),
-        };
-        control.say(format!("{without}: {bytes} would do for all that may be tried"));
+        let mut without = Vec::new();
+        if config.grown != grown {
+            without.push("to look for low-rank data before sweeps".to_string());
+        }
+        if config.pair_alone {
+            without.push("to try components of further pairs of modes".to_string());
+        }
+        if rank < wished {
+            without.push(format!("for rank {wished}, so that sweeps begin with rank {rank}"));
+        }
+        if !without.is_empty() {
+            let without = without.join(", nor ");
+            control.say(format!("{have} has no room {without}: {bytes} would do for all that may be tried"));
+        }
     }
     Ok(config)
 }
 
 /// Whether steps are made from chunks of the data.
 fn has_chunks(config: &Config) -> bool {
-    matches!(config.solver.algorithm, Algorithm::Stochastic | Algorithm::Auto) && !config.sweeps_alone()
+    let first = !config.sweeps_alone() || !config.grown.is_empty();
+    matches!(config.solver.algorithm, Algorithm::Stochastic | Algorithm::Auto) && first
 }
 
 /// What a configuration cannot have of several processes.

@@ -193,6 +193,12 @@ impl Stream {
         })
     }
 
+    /// Goes through the page cache from here on, for want of memory to read ahead into.
+    pub fn do_without_reading_ahead(&mut self) {
+        self.access = Access::Cached;
+        self.readers = self.readers.iter().map(|_| None).collect();
+    }
+
     /// Cuts passes short, with [`Error::Interrupted`], when this says so: between blocks, and wherever whoever
     /// goes through them looks at [`check`](Self::check).
     pub fn watch(&mut self, control: &Control) {
