@@ -1,4 +1,5 @@
-//! `--rank auto` on data without a mean: components of all modes are found one by one, and there are as many as there are.
+//! `--rank auto` on low-rank data: without a mean, components of all modes are found one by one; with one, a rank that is too
+//! high is cut. There are as many as there are.
 
 use crate::common::{folder, json, result, stderr, tenfill};
 use crate::uneven;
@@ -43,17 +44,101 @@ fn noise_is_no_component() {
     assert!(number(&found, "test_mse").sqrt() < 0.5 * noise, "{found}");
 }
 
-/// Where rows explain something by themselves, nothing changes: there are sweeps from the first pass on.
+/// Of ratings nothing is looked for before sweeps: a pass more would be many.
 #[test]
-fn other_data_have_sweeps_at_once() {
+fn ratings_have_sweeps_at_once() {
     let place = folder();
-    json(
-        place.path(),
-        "synth -o data --validation 0.1 --dims 100,90,80 --rank 2 --oversampling 20 --noise 0.3",
-    );
+    json(place.path(), "synth -o data --kind ratings --dims 500,400,30 --entries 30000 --validation 0.1");
     json(place.path(), "complete data -o run --max-iterations 3");
     let log = result(&place.path().join("run")).1;
     assert!(log.iter().all(|line| line["phase"] == "sweep" || line["phase"] == "refit"), "{log:?}");
+}
+
+/// Data with a mean, of which rows by themselves explain much: a rank that is too high is fitted, and cut.
+#[test]
+fn the_rank_of_data_with_a_mean_is_found() {
+    for (data, rank) in [
+        ("--dims 300,300,300 --rank 3 --oversampling 20 --seed 41", vec![3, 3, 3]),
+        ("--dims 400,150,150 --rank 2,4,3 --oversampling 20 --seed 44", vec![2, 4, 3]),
+        // The first cut is one too many, and taken back.
+        ("--dims 300,300,300 --rank 10 --oversampling 10 --seed 41", vec![10, 10, 10]),
+        // The first rank is too low.
+        ("--dims 600,600,600 --rank 4 --oversampling 6 --seed 43", vec![4, 4, 4]),
+        ("--dims 200,150,100,80 --rank 3 --oversampling 14 --seed 45", vec![3, 3, 3, 3]),
+    ] {
+        let place = folder();
+        json(place.path(), &format!("synth -o data --validation 0.1 {data}"));
+        let found = json(place.path(), "complete data -o run");
+        assert_eq!(found["rank"], Value::from(rank), "{found}");
+        assert_eq!((&found["stopped_by"], &found["data"]["kind"]), (&"tolerance".into(), &"low-rank".into()));
+        assert!(1.0 - r2(&found) < 1e-9, "{found}");
+        assert!(number(&found, "passes") < 110.0, "{found}");
+    }
+}
+
+/// With noise it is the same rank, and the error is less than the noise.
+#[test]
+fn noise_does_not_hide_the_rank_of_data_with_a_mean() {
+    let place = folder();
+    json(
+        place.path(),
+        "synth -o data --validation 0.1 --dims 600,600,600 --rank 4 --oversampling 12 --noise 1e-3 --seed 45",
+    );
+    let found = json(place.path(), "complete data -o run");
+    assert_eq!(found["rank"], serde_json::json!([4, 4, 4]), "{found}");
+    assert!(1.0 - r2(&found) < 1e-5, "{found}");
+}
+
+/// A number on top of data without a mean is one component more, and hides nothing; nor do values that look like stars.
+#[test]
+fn a_constant_and_stars_hide_nothing() {
+    let place = folder();
+    let made = "synth -o plain.csv --factors gaussian --dims 80,70,60 --rank 2 --entries 40000 --seed 19";
+    json(place.path(), made);
+    let text = std::fs::read_to_string(place.path().join("plain.csv")).unwrap();
+    let rows: Vec<(&str, f64)> = text
+        .lines()
+        .skip(1)
+        .map(|line| line.rsplit_once(',').unwrap())
+        .map(|(ids, v)| (ids, v.parse().unwrap()))
+        .collect();
+    let spread = (rows.iter().map(|(_, v)| v * v).sum::<f64>() / rows.len() as f64).sqrt();
+    let mut header = text.lines().next().unwrap().to_string();
+    header.push('\n');
+    let write = |name: &str, value: &dyn Fn(f64) -> f64| {
+        let rows: String = rows.iter().map(|(ids, v)| format!("{ids},{}\n", value(*v / spread))).collect();
+        std::fs::write(place.path().join(name), header.clone() + &rows).unwrap();
+    };
+    write("offset.csv", &|v| 4.0 + v);
+    let found = json(place.path(), "complete offset.csv -o offset --value value");
+    assert!(1.0 - r2(&found) < 1e-6, "{found}");
+    write("stars.csv", &|v| (3.0 + v).round().clamp(1.0, 5.0));
+    for (out, more) in [("auto", ""), ("given", "--rank 4")] {
+        let found = json(place.path(), &format!("complete stars.csv -o {out} --value value {more}"));
+        // Rounding alone leaves a twelfth.
+        assert!(number(&found, "test_mse") < 0.15, "{found}");
+    }
+}
+
+/// Any moment of it can be gone on from: before and after a cut, one that is taken back, and another start.
+#[test]
+fn it_goes_on_to_the_same_bits_from_before_and_after_a_cut() {
+    let place = folder();
+    for (name, data) in [
+        ("back", "--dims 300,300,300 --rank 10 --oversampling 10 --seed 41"),
+        ("low", "--dims 300,200,200 --rank 4 --oversampling 6 --noise 1e-3 --seed 43"),
+    ] {
+        json(place.path(), &format!("synth -o {name} --validation 0.1 {data}"));
+        let whole = format!("whole-{name}");
+        json(place.path(), &format!("complete {name} -o {whole} --threads 1"));
+        let expected = result(&place.path().join(&whole));
+        for stop in (1..expected.1.len() - 1).step_by(3) {
+            let out = format!("{name}-{stop}");
+            json(place.path(), &format!("complete {name} -o {out} --max-iterations {stop} --threads 3"));
+            json(place.path(), &format!("resume {out} --max-iterations 250 --threads 2"));
+            assert!(result(&place.path().join(&out)) == expected, "{name} from {stop}");
+        }
+    }
 }
 
 /// Nor is there anything to be found where nothing is.

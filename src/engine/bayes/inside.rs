@@ -23,6 +23,9 @@ const TIME_FROM: usize = 3;
 pub(super) const RIDGE_FROM: usize = 5;
 /// Biases of further modes, and of time, are fitted in every so many sweeps: a pass each.
 const OTHERS_EVERY: usize = 2;
+/// The variance of the noise is at least this, values having the variance 1: sums of a row are in single precision on their
+/// way, and their rounding divided by the noise has to stay below what a prior holds.
+const LEAST_NOISE: f64 = 1e-9;
 
 /// Where a sweep stands, and what its present pass has found so far.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -321,6 +324,6 @@ impl Posterior {
 
     /// The noise that makes the residuals most likely.
     fn noise_of(moments: &Moments) -> Option<f64> {
-        (moments.weight > 0.0).then(|| (moments.squares / moments.weight).max(1e-20))
+        (moments.weight > 0.0).then(|| (moments.squares / moments.weight).max(LEAST_NOISE))
     }
 }

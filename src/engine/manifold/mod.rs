@@ -50,6 +50,6 @@ pub use damped::Damped;
 pub use embedded::Embedded;
 pub use frame::Frame;
 pub use geometry::{Euclidean, GUARD, Geometry, Preconditioned};
-pub use point::{Point, Tangent};
+pub use point::{Point, Tangent, dimension};
 pub use random::{Distribution, random_ambient, random_point, random_point_on, random_rotations};
 pub use retraction::{StepTooLong, retract, retract_absorbing};

@@ -26,6 +26,13 @@ pub struct Tangent {
     pub core: Core,
 }
 
+/// The dimension of the set of tensors of these ranks: sum over modes of n r - r^2, plus the product of the ranks.
+pub fn dimension(dims: impl IntoIterator<Item = u32>, ranks: &[usize]) -> f64 {
+    let factor = |(n, &r): (u32, &usize)| f64::from(n) * r as f64 - (r * r) as f64;
+    dims.into_iter().zip(ranks).map(factor).sum::<f64>()
+        + ranks.iter().map(|&rank| rank as f64).product::<f64>()
+}
+
 impl Point {
     /// The point of zeros: room for a result, not a point of the manifold.
     pub fn zeros(dims: &[usize], ranks: &[usize]) -> Self {

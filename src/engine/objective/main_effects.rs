@@ -14,17 +14,17 @@ const FEWEST_PER_ROW: f64 = 1.5;
 const UNIT: f64 = 1.0 / (1 << 16) as f64;
 const RANGE: f64 = 32.0;
 
-/// The share of the variance that a number per row explains, added up over modes; infinite where the sample has too few entries
-/// per row to tell.
+/// The share of the variance that a number per row explains, of each level; none where the sample has too few entries per row to
+/// tell.
 ///
 /// By a one-way analysis of variance of each mode: with W_i and s_i the sums of w and w z of the values z in row i, about the mean
 /// of all, of k rows and m entries, S_b = sum of s_i^2 / W_i, sigma^2 = (sum of w z^2 - S_b) / (m - k), the share is
 /// (S_b - k sigma^2) / sum of w z^2.
-pub fn main_effects(manifest: &Manifest, train: &Stream) -> Result<f64> {
+pub fn main_effects(manifest: &Manifest, train: &Stream) -> Result<Option<Vec<f64>>> {
     let (mean, spread) = (manifest.mean(), manifest.variance().sqrt());
     let largest = manifest.weights.as_ref().map_or(1.0, |weights| weights.train.max * train.weight_scale());
     if !(spread > 0.0 && spread.is_finite() && largest > 0.0) {
-        return Ok(f64::INFINITY);
+        return Ok(None);
     }
     let dims = manifest.level_dims();
     let mut sums: Vec<Vec<u64>> = dims.iter().map(|&dim| vec![0; dim as usize]).collect();
@@ -50,7 +50,7 @@ pub fn main_effects(manifest: &Manifest, train: &Stream) -> Result<f64> {
     team.agree(read)?;
     team.combine(&mut words, Combine::Sum);
     let (entries, all_squares) = (words[0] as f64, words[1] as f64 * UNIT);
-    let mut explained = 0.0;
+    let mut shares = Vec::new();
     for (sums, weights) in sums.iter_mut().zip(&mut weights) {
         team.combine(sums, Combine::Sum);
         team.combine(weights, Combine::Sum);
@@ -65,12 +65,12 @@ pub fn main_effects(manifest: &Manifest, train: &Stream) -> Result<f64> {
         let mean = total / weight;
         let squares = all_squares - total * mean;
         if entries < FEWEST_PER_ROW * rows || squares.is_nan() || squares <= 0.0 {
-            return Ok(f64::INFINITY);
+            return Ok(None);
         }
         let between: f64 =
             used().map(|(sum, &w)| (sum_of(sum, w as f64) / w as f64 - mean).powi(2) * w as f64).sum();
         let noise = (squares - between) / (entries - rows);
-        explained += ((between - (rows - 1.0) * noise) / squares).max(0.0);
+        shares.push(((between - (rows - 1.0) * noise) / squares).max(0.0));
     }
-    Ok(explained)
+    Ok(Some(shares))
 }

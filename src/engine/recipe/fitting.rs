@@ -6,7 +6,7 @@ use super::settings::{BiasChoice, Recipe};
 use crate::bayes::{Room, Slices, per_weight};
 use crate::control::Control;
 use crate::error::{Error, Result};
-use crate::manifold::{Point, orthonormalize};
+use crate::manifold::{Distribution, Point, orthonormalize, random_point_on};
 use crate::model::{Biases, Clip};
 use crate::objective::bias_fit::{self, Counts};
 use crate::objective::{Coordinates, Penalty, Regularised, is_uneven, may_be_uneven};
@@ -119,6 +119,16 @@ impl Fitting {
             point.core = point.core.mode_product(mode, &upper);
         }
         Ok(point)
+    }
+
+    /// A random point of these ranks, scaled by least squares, and the objective's ranks are these.
+    pub(super) fn random_start(&mut self, ranks: &[usize], seed: u64) -> Result<Point> {
+        let (data, dims) = (&mut self.objective.data, &self.terms.dims);
+        let mut point = random_point_on(data.team(), dims, ranks, Distribution::Uniform, seed);
+        data.set_ranks(dims, ranks);
+        let scale = data.least_squares_scale(&point)?;
+        point.core.scale(scale);
+        self.in_coordinates(point)
     }
 
     /// Finds out what sweeps over rows need.

@@ -6,11 +6,12 @@
 //! were asked for. Where entries hardly share fibres, as with many modes, there is no such spectrum, and another
 //! random start is tried. The stalled fit is kept and comes back where it was the better one.
 
+use super::cut::Cut;
 use super::plan::{COSTS, Move, Plan};
 use super::spectrum::{PASSES, append};
 use super::trainer::{Extra, Trainer, enough};
 use crate::error::{Error, Result};
-use crate::manifold::{Distribution, Point, random_point_on};
+use crate::manifold::Point;
 use crate::objective::GrowthMemory;
 use crate::solver::{Algorithm, Best, Phase, State, Stochastic, StoppedBy};
 use serde::{Deserialize, Serialize};
@@ -45,6 +46,8 @@ const NO_MEAN: f64 = 0.5;
 
 /// Where the rank is left to the data, so many components of all modes together are looked for at most,
 pub const MOST_GROWN_RANK: usize = 12;
+/// and none where memory has room for fewer than this.
+pub const LEAST_GROWN_RANK: usize = 2;
 /// and only where rows by themselves explain at most [`UNBIASED`]. A component goes again where the validation error falls by no
 /// more than this share, divided by the number of validation entries. Of n entries with errors of variance s^2, changes that have
 /// nothing to do with them, of mean square c^2, lower the mean squared error by -c^2 with a standard deviation of 2 s c / sqrt(n):
@@ -76,6 +79,12 @@ pub struct Growth {
     pub restarts: usize,
     /// Whether there is nothing more to try.
     pub done: bool,
+    /// The iteration that a higher rank was begun at.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub since: usize,
+    /// What becomes of a rank that may be too high.
+    #[serde(default, skip_serializing_if = "Cut::is_no")]
+    pub cut: Cut,
 }
 
 impl Plan {
@@ -115,8 +124,10 @@ impl Trainer {
             return Ok(false);
         }
         if self.state.stochastic.is_some() {
-            self.extra.plan.costs.clear();
             return Ok(false);
+        }
+        if self.look_at_rank(false)? {
+            return Ok(true);
         }
         if self.is_simple() && self.fitting.solver.stop(&self.state).is_some_and(|rule| self.gives_up(rule)) {
             return self.go_elsewhere().map(|()| true);
@@ -201,8 +212,8 @@ impl Trainer {
     /// One component more, or the end where none is found.
     fn next_component(&mut self) -> Result<()> {
         if self.finds_rank() {
-            let (error, variance) = (self.error(), self.fitting.terms.variance);
-            let without = self.extra.plan.growth.without.replace(error).unwrap_or(variance);
+            let (error, nothing) = (self.error(), self.fitting.terms.manifest.mean_square());
+            let without = self.extra.plan.growth.without.replace(error).unwrap_or(nothing);
             let (gain, entries) = (1.0 - error / without, self.fitting.terms.manifest.validation.entries);
             let chance = CHANCE / entries as f64;
             if gain <= chance
@@ -260,7 +271,12 @@ impl Trainer {
         let seed = terms.seed.wrapping_add(1 + have as u64);
         let found = append(&mut self.fitting.objective, point, &had, &ranks, rms, most, seed)?;
         self.state.last.passes += PASSES;
-        let Some(point) = found else { return Ok(false) };
+        let Some(point) = found else {
+            // Sums had the room of one more.
+            let dims = &self.fitting.terms.dims;
+            self.fitting.objective.data.set_ranks(dims, self.state.point.ranks());
+            return Ok(false);
+        };
         self.enter_point(point)?;
         if last {
             self.extra.plan.growth.components = 0;
@@ -279,24 +295,23 @@ impl Trainer {
         }
         growth.restarts += 1;
         let seed = self.fitting.terms.seed.wrapping_add(growth.restarts as u64);
-        let terms = &self.fitting.terms;
-        terms.control.say("the fit has stalled: another random start is tried");
-        let data = &mut self.fitting.objective.data;
-        let mut point = random_point_on(data.team(), &terms.dims, &terms.bound, Distribution::Uniform, seed);
-        data.set_ranks(&terms.dims, &terms.bound);
-        let scale = data.least_squares_scale(&point)?;
-        point.core.scale(scale);
-        let point = self.fitting.in_coordinates(point)?;
+        self.fitting.terms.control.say("the fit has stalled: another random start is tried");
+        let point = self.fitting.random_start(&self.fitting.terms.bound.clone(), seed)?;
         self.enter_point(point)?;
+        self.begin_with_chunks(seed);
+        Ok(())
+    }
+
+    /// Lets steps from chunks come first, where there are enough of them.
+    pub(super) fn begin_with_chunks(&mut self, seed: u64) {
         if enough(&self.fitting.objective) {
             self.state.stochastic = Some(Box::new(Stochastic::new(&self.state.point, seed, true)));
             self.state.direction.fill(0.0);
         }
-        Ok(())
     }
 
     /// Makes a point the state's, without an iteration of its own.
-    fn enter_point(&mut self, point: Point) -> Result<()> {
+    pub(super) fn enter_point(&mut self, point: Point) -> Result<()> {
         let stage = &mut self.extra.plan.stage;
         stage.ranks = point.ranks().to_vec();
         self.fitting.objective.data.set_ranks(&self.fitting.terms.dims, &stage.ranks);
@@ -380,6 +395,10 @@ impl Trainer {
                     they have nothing in common: leave out `init`";
         self.fitting.objective.data.team().agree(Err(Error::request(what)))
     }
+}
+
+fn is_zero(number: &usize) -> bool {
+    *number == 0
 }
 
 /// Whether no rank is above this number of components.

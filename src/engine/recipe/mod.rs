@@ -16,6 +16,7 @@
 //! rows and pairs of them have in common, which such data need not have. Otherwise there are sweeps over rows, with priors that are learned ([`bayes`](crate::bayes)). Biases and a penalty that are
 //! given are fitted as they are, by conjugate gradients in coordinates that are smoothed by counts.
 
+mod cut;
 mod first;
 mod fitted;
 mod fitting;
@@ -30,8 +31,9 @@ mod tell;
 mod tests;
 mod trainer;
 
+pub use cut::Cut;
 pub use fitted::{Fitted, fitted};
-pub use missing::{Growth, MOST_GROWN_RANK};
+pub use missing::{Growth, LEAST_GROWN_RANK, MOST_GROWN_RANK};
 pub use plan::{Move, Plan, Stage, Tried};
 pub use settings::{BiasChoice, PenaltyChoice, Recipe, auto_rank, rating_range};
 pub use sweeping::{AUTO_RANK, MOST_AUTO_RANK};

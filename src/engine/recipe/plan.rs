@@ -1,5 +1,6 @@
 //! What is being fitted, and whether the plain method is the right one: a state machine without mathematics.
 
+use super::cut::Cut;
 use super::missing::Growth;
 use super::settings::{BiasChoice, PenaltyChoice, Recipe};
 use crate::objective::PenaltyKind;
@@ -106,6 +107,14 @@ const PROMISING: f64 = 0.5;
 const GLANCE: usize = 5;
 const TOLD_BY_BIASES: f64 = 0.1;
 const HARDLY_MORE: f64 = 0.9;
+/// Where the rank is left to the data, these shares are lower: after the first few iterations it is the one above, and then this.
+const SHOWN: f64 = 0.1;
+/// But nothing is given up while an iteration leaves less than this share of the cost.
+const FALLING: f64 = 0.8;
+/// And it is where two epochs leave more than this, and not as little of what biases leave as low-rank data.
+const LEVEL: f64 = 0.97;
+/// What a rank that is too low leaves of the variance, and more.
+const NOTHING: f64 = 1e-6;
 /// Biases are a matter of some passes. An error below this share of the variance needs no comparison so early, and below
 /// the other none at all.
 const SPEAKS: f64 = 0.25;
@@ -136,6 +145,12 @@ impl Plan {
             done: false,
             growth: Growth::default(),
         }
+    }
+
+    /// A plan that begins with the plain method at ranks that may be too high, and what biases would leave of the variance.
+    pub(super) fn of_highest(ranks: &[usize], biases_mse: f64) -> Self {
+        let growth = Growth { cut: Cut::beside(biases_mse), ..Growth::default() };
+        Plan { biases_mse: Some(biases_mse), growth, ..Plan::new(ranks) }
     }
 
     /// Begins a stage.
@@ -189,15 +204,46 @@ impl Plan {
     /// Whether the plain method has shown what it can do: it is stuck, or far from what it makes of low-rank data.
     pub fn probe_over(&self, iteration: usize, stuck: bool, variance: f64) -> bool {
         let Some((biases, (mse, _))) = self.biases_mse.zip(self.best) else { return stuck };
+        let iteration = iteration - self.growth.since.min(iteration);
         let told = biases < (1.0 - TOLD_BY_BIASES) * variance;
-        let soon = iteration >= GLANCE && told && mse > HARDLY_MORE * biases;
-        stuck || soon || iteration >= PROBE && mse > PROMISING * biases
+        // Where nobody has said that the data are of some rank, they have to show it.
+        let (first, then) =
+            if self.growth.cut.is_no() { (HARDLY_MORE, PROMISING) } else { (PROMISING, SHOWN) };
+        let given = self.growth.cut.is_no();
+        let slow = given || self.leaves_more(1, FALLING);
+        let soon = iteration >= GLANCE && told && slow && mse > first * biases;
+        stuck || soon || iteration >= PROBE && mse > then * biases
     }
 
-    /// Ends the plain method's turn: it stays where it explains the validation entries far better than biases do.
-    pub fn end_probe(&mut self, iteration: usize) -> &Tried {
+    /// Whether epochs at a rank that was left to the data have come down to noise.
+    pub(super) fn is_level(&self) -> bool {
+        let much = |(biases, (mse, _)): (f64, (f64, usize))| mse > EXACT * biases;
+        !self.growth.cut.is_no()
+            && self.leaves_more(2, LEVEL)
+            && self.biases_mse.zip(self.best).is_some_and(much)
+    }
+
+    /// Whether it leaves as little of what biases do as low-rank data leave, or nearly.
+    pub(super) fn shows(&self) -> bool {
+        self.biases_mse.zip(self.best).is_some_and(|(biases, (mse, _))| mse <= SHOWN * biases)
+    }
+
+    /// Whether it leaves clearly less than biases do.
+    pub(super) fn promises(&self) -> bool {
+        self.biases_mse.zip(self.best).is_some_and(|(biases, (mse, _))| mse <= PROMISING * biases)
+    }
+
+    /// Whether it leaves nothing to speak of.
+    pub(super) fn leaves_nothing(&self, variance: f64) -> bool {
+        self.best.is_some_and(|(mse, _)| mse <= NOTHING * variance)
+    }
+
+    /// Ends the plain method's turn: it stays where it explains the validation entries far better than biases do; less far where
+    /// the data have shown their rank.
+    pub fn end_probe(&mut self, iteration: usize, shown: bool) -> &Tried {
         let mse = self.best.map_or(f64::MAX, |(mse, _)| mse);
-        self.done = self.biases_mse.is_some_and(|biases| mse <= EXACT * biases);
+        let share = if shown { SHOWN } else { EXACT };
+        self.done = self.biases_mse.is_some_and(|biases| mse <= share * biases);
         self.tried.push(Tried {
             change: Move::Plain,
             stage: self.stage.clone(),

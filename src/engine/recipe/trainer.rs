@@ -1,8 +1,8 @@
 //! Moves solver, biases and plan on together, an iteration at a time.
 
+use super::cut::{Cut, LowRank};
 use super::fitted::{Fitted, fitted};
 use super::fitting::{Fitting, Terms};
-use super::missing::UNBIASED;
 use super::plan::{Move, Plan, Stage};
 use super::prepare::{biases_mse, prepare};
 use super::settings::{BiasChoice, Recipe};
@@ -12,9 +12,11 @@ use crate::error::{Error, Result};
 use crate::manifold::Point;
 use crate::model::{Biases, Ends, Matched, Uncertainty};
 use crate::objective::bias_fit::{self, Damping};
-use crate::objective::{Coordinates, Regularised, main_effects};
+use crate::objective::{Coordinates, Regularised};
 use crate::shard::Dataset;
-use crate::solver::{Algorithm, LEAST_CHUNKS, Objective, Options, Solver, State, Stochastic, StoppedBy};
+use crate::solver::{
+    Algorithm, LEAST_CHUNKS, Objective, Options, Phase, Solver, State, Stochastic, StoppedBy,
+};
 
 // What other values do: docs/thresholds.md.
 /// Biases are fitted anew after this many iterations.
@@ -135,14 +137,15 @@ impl Trainer {
         let (dataset, recipe, ranks) = (setup.dataset, setup.recipe, setup.ranks);
         let (seed, options, cold, spectral) = (setup.seed, setup.options, setup.cold, setup.spectral);
         let fresh = setup.warm.is_none() && setup.warm_fit.is_none();
-        let grows = fresh && !setup.grown.is_empty() && {
-            let explained = main_effects(dataset.manifest(), objective.data.train())?;
-            explained <= UNBIASED
+        let found = match fresh && !setup.grown.is_empty() {
+            true => LowRank::look(dataset.manifest(), objective.data.train(), setup.grown, control)?,
+            false => LowRank::Hardly,
         };
-        if !grows {
+        if matches!(found, LowRank::Hardly) {
             setup.grown = &[];
         }
-        let (spectral, probed) = (spectral || grows, setup.probe && fresh || grows);
+        let spectral = spectral || matches!(found, LowRank::Spectral);
+        let probed = setup.probe && fresh || !matches!(found, LowRank::Hardly);
         let plain_first = recipe.is_plain() || probed;
         if recipe.sweeps && !plain_first {
             return Self::begin_sweeping(setup, objective, control);
@@ -150,6 +153,9 @@ impl Trainer {
         let warm = setup.warm.take();
         let terms = terms(setup, control);
         let mut extra = Extra::plain(ranks);
+        if let LowRank::AtMost { ranks, biases_mse } = &found {
+            extra.plan = Plan::of_highest(ranks, *biases_mse);
+        }
         let mut fitting = Fitting::new(terms, objective);
         let mut state;
         let mut counted = 0;
@@ -160,7 +166,10 @@ impl Trainer {
             let team = fitting.objective.data.team();
             state = State::idle(&fitting.terms.dims, team, None);
         } else if plain_first {
-            let point = fitting.in_coordinates(plain_start(&fitting.objective)?)?;
+            let point = match &found {
+                LowRank::AtMost { ranks, .. } => fitting.random_start(ranks, seed)?,
+                _ => fitting.in_coordinates(plain_start(&fitting.objective)?)?,
+            };
             state = fitting.solver.start(&mut fitting.objective, point)?;
             let auto = options.algorithm == Algorithm::Auto;
             if options.algorithm == Algorithm::Stochastic || auto && cold && enough(&fitting.objective) {
@@ -263,8 +272,8 @@ impl Trainer {
     /// Whether that is all there is to say. A tensor of a high rank meets any entries: where validation decides, it tells.
     fn is_exact(&self) -> bool {
         // What sweeps begin with is the error of the fit before them.
-        self.extra.sweeping.is_none()
-            && self.meets_train()
+        let own = self.extra.sweeping.is_none() || self.state.last.phase == Some(Phase::Sweep);
+        own && self.meets_train()
             && (self.is_simple() || self.extra.plan.is_exact(self.fitting.terms.variance))
     }
 
@@ -289,7 +298,11 @@ impl Trainer {
         if !self.is_simple() && !self.is_elsewhere() && self.is_probed()? {
             match self.may_miss() {
                 true => self.go_elsewhere()?,
-                false => self.end_probe()?,
+                false => {
+                    if !self.look_at_end()? {
+                        self.end_probe()?;
+                    }
+                }
             }
             self.check()?;
             return Ok(false);
@@ -318,7 +331,10 @@ impl Trainer {
     fn is_probed(&mut self) -> Result<bool> {
         let (ended, iteration) = (self.ended(), self.state.last.iteration);
         let (patience, variance) = (self.fitting.terms.options.patience, self.fitting.terms.variance);
-        let stuck = ended || self.extra.plan.is_stale(iteration, patience);
+        // Conjugate gradients may be as slow on a plateau, but not at the rank that the data have.
+        let telling = self.state.stochastic.is_some() || self.extra.plan.growth.cut == Cut::Done;
+        let level = telling && self.extra.plan.is_level();
+        let stuck = ended || level || self.extra.plan.is_stale(iteration, patience);
         if self.extra.plan.wants_biases(iteration, stuck, variance) {
             let (mse, passes) = biases_mse(&self.fitting.terms.manifest, &mut self.fitting.objective)?;
             self.extra.plan.biases_mse = mse;
@@ -329,7 +345,8 @@ impl Trainer {
 
     /// The plain method stays, or sweeps follow.
     pub(super) fn end_probe(&mut self) -> Result<()> {
-        let said = self.extra.plan.end_probe(self.state.last.iteration).to_string();
+        let shown = self.has_shown_rank();
+        let said = self.extra.plan.end_probe(self.state.last.iteration, shown).to_string();
         self.fitting.terms.control.say(said);
         if self.extra.plan.done { Ok(()) } else { self.enter_sweeping() }
     }
@@ -371,6 +388,8 @@ impl Trainer {
         });
         if ended {
             self.state.stochastic = None;
+            // Those of epochs were measured on the way.
+            self.extra.plan.costs.clear();
             self.fitting.solver.refresh(&mut self.state, &mut self.fitting.objective)?;
             return Ok(false);
         }

@@ -1,5 +1,6 @@
 //! What kind of data a run has met, in a sentence.
 
+use crate::manifold::dimension;
 use crate::shard::Manifest;
 use crate::units::count;
 use serde::Serialize;
@@ -67,11 +68,10 @@ impl DataKind {
 
 /// The dimension of the tensors of these ranks, and how many entries would do for them.
 fn needed(manifest: &Manifest, ranks: &[usize]) -> (f64, u64) {
-    let dims: Vec<f64> = manifest.dims().iter().map(|&dim| f64::from(dim)).collect();
-    let factor = |(&n, &r): (&f64, &usize)| n * r as f64 - (r * r) as f64;
-    let dimension: f64 = dims.iter().zip(ranks).map(factor).sum::<f64>()
-        + ranks.iter().map(|&rank| rank as f64).product::<f64>();
-    let root = if dims.len() == 3 { PER_ROOT * dims.iter().product::<f64>().sqrt() } else { 0.0 };
+    let dims = manifest.dims();
+    let dimension = dimension(dims.iter().copied(), ranks);
+    let cells: f64 = dims.iter().map(|&dim| f64::from(dim)).product();
+    let root = if dims.len() == 3 { PER_ROOT * cells.sqrt() } else { 0.0 };
     (dimension, (PER_DIMENSION * dimension).max(root).ceil() as u64)
 }
 

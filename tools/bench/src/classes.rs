@@ -247,36 +247,43 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
         "or {FLOOR} times that of the noise; {0} iterations, 5 x {0} for uneven data",
         arguments.iterations
     );
-    println!("{:26} {:>5} | {:>27} | {:>27} | {:>27}", "class", "tried", "before", "cg", "auto");
+    println!(
+        "no rank: neither rank nor method is given, and a tenth as many entries as train has are for validation"
+    );
+    let names = ["before", "cg", "auto", "no rank"].map(|name| format!("{name:>27}")).join(" | ");
+    println!("{:26} {:>5} | {names}", "class", "tried");
     for class in classes() {
-        let mut tallies = [Tally::default(), Tally::default(), Tally::default()];
+        let mut tallies: [Tally; 4] = Default::default();
         let seeds = class.seeds.min(arguments.seeds);
         let uneven = matches!(&class.data, Data::Drawn(drawn) if drawn.exponents != [0.0; 3]);
-        let iterations = arguments.iterations * if uneven { 5 } else { 1 };
+        let iterations = (arguments.iterations * if uneven { 5 } else { 1 }).to_string();
         for seed in arguments.first_seed..arguments.first_seed + seeds {
             let data = place.dir.join("class.tenfill");
-            make(place, class, seed, &data)?;
-            let limit = limit(&data, class.noise)?;
+            let plain = ["--bias", "none", "--penalty", "0", "--no-clip", "--rank", class.rank];
             // Each way has a folder of its own: an older tenfill does not replace the run of a newer one.
             let ways = [
-                ("before", arguments.before.as_ref(), &[][..]),
-                ("cg", Some(&place.tenfill), &["--algorithm", "cg"][..]),
-                ("auto", Some(&place.tenfill), &["--algorithm", "auto"][..]),
+                ("before", arguments.before.as_ref(), plain.to_vec()),
+                ("cg", Some(&place.tenfill), [&plain[..], &["--algorithm", "cg"]].concat()),
+                ("auto", Some(&place.tenfill), [&plain[..], &["--algorithm", "auto"]].concat()),
+                ("none", Some(&place.tenfill), Vec::new()),
             ];
+            make(place, class, seed, false, &data)?;
             for ((name, tenfill, options), tally) in ways.into_iter().zip(&mut tallies) {
                 let Some(tenfill) = tenfill else { continue };
+                if name == "none" {
+                    make(place, class, seed, true, &data)?;
+                }
+                let limit = limit(&data, class.noise)?;
                 let mut command = Command::new(tenfill);
-                command.args(["complete", "--quiet", "--json", "--force", "--rank", class.rank]);
-                command.args(["--bias", "none", "--penalty", "0", "--no-clip"]);
-                command.args(["--max-iterations", &iterations.to_string()]);
+                command.args(["complete", "--quiet", "--json", "--force", "--max-iterations", &iterations]);
                 command.args(["--seed", &seed.to_string()]).args(options);
                 let out = place.dir.join(format!("class-run-{name}"));
                 tally.add(&last_line(command.arg("-o").arg(out).arg(&data))?, limit);
             }
             std::fs::remove_dir_all(&data).map_err(|error| error.to_string())?;
         }
-        let cells: Vec<String> = tallies.iter_mut().map(Tally::cell).collect();
-        println!("{:26} {seeds:>5} | {} | {} | {}", class.name, cells[0], cells[1], cells[2]);
+        let cells = tallies.each_mut().map(Tally::cell).join(" | ");
+        println!("{:26} {seeds:>5} | {cells}", class.name);
     }
     Ok(())
 }
@@ -289,12 +296,14 @@ fn limit(data: &Path, noise: f64) -> Result<f64, String> {
     Ok((SOLVED * manifest.variance()).max(FLOOR * noise * noise * square))
 }
 
-fn make(place: &Place, class: &Class, seed: u64, out: &Path) -> Result<(), String> {
+/// Makes the dataset of a class, with validation entries or without.
+fn make(place: &Place, class: &Class, seed: u64, validation: bool, out: &Path) -> Result<(), String> {
     let seed_text = seed.to_string();
     let drawn = match &class.data {
         Data::Synth(options) => {
             let mut synth = Command::new(&place.tenfill);
             synth.args(["synth", "--quiet", "--force", "--seed", &seed_text]).args(options.split(' '));
+            synth.args(["--validation", if validation { "0.1" } else { "0" }]);
             return run_command(synth.arg("-o").arg(out)).map(|_| ());
         }
         Data::Drawn(drawn) => drawn,
@@ -313,7 +322,7 @@ fn make(place: &Place, class: &Class, seed: u64, out: &Path) -> Result<(), Strin
         "--duplicates",
         "first",
     ]);
-    convert.args(["--split", "90/0/10", "--seed", &seed_text]);
+    convert.args(["--split", if validation { "80/10/10" } else { "90/0/10" }, "--seed", &seed_text]);
     run_command(convert.arg("-o").arg(out).arg(&csv))?;
     std::fs::remove_file(csv).map_err(|error| error.to_string())
 }

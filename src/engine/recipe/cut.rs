@@ -1,0 +1,329 @@
+//! A rank that is left to the data: one that is too high, and cut where the spectrum of the core shows which one is not.
+//!
+//! Data that are low-rank and have a mean are fitted by steps from chunks within ten passes, whatever the rank, as long as there are
+//! several entries per degree of freedom. Columns that are too many live on what no entry tells: their share of the model's mean square
+//! is about the error on validation entries beyond that on train entries. So a few iterations after the plateau the singular
+//! values of the core fall from what the data ask for to far less, and the fit goes on without the rest. Noisy data leave more
+//! than biases would after the first few epochs, and sweeps follow.
+
+use super::missing::UNBIASED;
+use super::settings::rating_range;
+use super::spectrum::{for_each_index, position_in};
+use super::trainer::Trainer;
+use crate::control::Control;
+use crate::error::Result;
+use crate::manifold::{Core, Point, dimension};
+use crate::objective::main_effects;
+use crate::rows::{Rows, Square};
+use crate::shard::Manifest;
+use crate::stream::Stream;
+use crate::units;
+use serde::{Deserialize, Serialize};
+
+// What other values do: docs/thresholds.md.
+/// Of values that look like ratings, rows by themselves have to explain this share of the variance.
+const CERTAIN: f64 = 0.6;
+/// Validation entries that it takes to tell of a rank that may be too high.
+const FEWEST_JUDGES: u64 = 100;
+/// Entries per degree of freedom of the rank that is fitted first: the highest one that has as many.
+const PER_DIMENSION: f64 = 8.0;
+/// It is raised to the highest one with at least this share of that, where the fit comes to an end and misses little, but not
+/// nothing.
+const RAISED: f64 = 0.5;
+/// Where it was stuck, the next start is of the highest rank with so many times as many.
+const LOWERED: f64 = 1.5;
+/// Whether it was stuck is told by how much noise it meets, where it has so many degrees of freedom per entry.
+const TELLS: f64 = 0.05;
+/// Columns are cut that have together at most so many times what validation misses beyond train, and only where the next one has at
+/// least so many times as much as the largest of them.
+const CUT: f64 = 2.0;
+const CLEAR: f64 = 5.0;
+/// And only where validation misses at most this share of what biases would: on a plateau, columns that are needed are as small as
+/// those that are not. Or where the fit ends.
+const BEHIND: f64 = 1e-3;
+/// After so many iterations, or where two leave more than this share of the cost, the fit has to be better than before the cut, or the
+/// cut is taken back; better by this factor, where an iteration left less than that share of the cost before it. The next one
+/// waits for an error that is smaller by the same factor.
+const TRIAL: usize = 8;
+const FLAT: f64 = 0.98;
+const FALLING: f64 = 0.8;
+const LESS: f64 = 0.1;
+
+/// What becomes of a rank that may be too high; it goes into checkpoints.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Cut {
+    /// It is the one that was asked for.
+    #[default]
+    No,
+    /// It is cut as soon as the spectrum is clear,
+    Wanted {
+        /// and the validation error at most this, or the fit at its end.
+        below: f64,
+        /// What a cut came to that was taken back: there is no other one at the end.
+        after: Option<f64>,
+    },
+    /// It was cut.
+    Tried {
+        /// At this iteration,
+        iteration: usize,
+        /// with this validation error before,
+        error: f64,
+        /// which was falling.
+        falling: bool,
+    },
+    /// It stays as it is.
+    Done,
+}
+
+impl Cut {
+    /// Where biases would leave this error.
+    pub(super) fn beside(biases_mse: f64) -> Self {
+        Cut::Wanted { below: BEHIND * biases_mse, after: None }
+    }
+
+    /// Whether there is nothing to cut.
+    pub fn is_no(&self) -> bool {
+        *self == Cut::No
+    }
+}
+
+/// What comes before sweeps where the rank is left to the data.
+pub(super) enum LowRank {
+    /// Nothing: noise may be all that there is beside biases, or there is too little to tell.
+    Hardly,
+    /// Components that are found one by one: rows by themselves explain hardly anything.
+    Spectral,
+    /// A rank that may be too high.
+    AtMost {
+        /// The ranks.
+        ranks: Vec<usize>,
+        /// What biases would leave, as a sample tells.
+        biases_mse: f64,
+    },
+}
+
+impl LowRank {
+    /// What a few blocks of the data tell; `bound` are the highest ranks.
+    pub(super) fn look(
+        manifest: &Manifest,
+        train: &Stream,
+        bound: &[usize],
+        control: &Control,
+    ) -> Result<Self> {
+        let Some(shares) = main_effects(manifest, train)? else { return Ok(LowRank::Hardly) };
+        let told: Vec<String> = shares.iter().map(|share| format!("{:.1} %", 100.0 * share)).collect();
+        control.detail(format!("a number per row explains, mode by mode: {}", told.join(", ")));
+        let explained: f64 = shares.iter().sum();
+        if explained <= UNBIASED {
+            return Ok(LowRank::Spectral);
+        }
+        // A rank that is too high may meet all but a few cells that nobody has looked at.
+        if manifest.validation.entries < FEWEST_JUDGES {
+            return Ok(LowRank::Hardly);
+        }
+        // Of ratings, rows explain a third, and a few passes more would be many.
+        if rating_range(manifest).is_some() && explained < CERTAIN {
+            return Ok(LowRank::Hardly);
+        }
+        let biases_mse = (1.0 - explained).max(0.0) * manifest.variance();
+        let ranks = highest_ranks(manifest, bound, 1.0);
+        Ok(ranks.map_or(LowRank::Hardly, |ranks| LowRank::AtMost { ranks, biases_mse }))
+    }
+}
+
+/// The highest ranks up to `bound`, the same for all modes as far as that goes, that have entries enough, or a share of these.
+fn highest_ranks(manifest: &Manifest, bound: &[usize], share: f64) -> Option<Vec<usize>> {
+    let most = bound.iter().copied().max().unwrap_or(0);
+    let at = |rank: usize| -> Vec<usize> { bound.iter().map(|&bound| bound.min(rank)).collect() };
+    let enough = |ranks: &Vec<usize>| {
+        let per_dimension = manifest.train.entries as f64 / dimension(manifest.dims(), ranks);
+        per_dimension >= share * PER_DIMENSION
+    };
+    (1..=most).rev().map(at).find(enough)
+}
+
+impl Trainer {
+    /// Cuts a rank that is too high, or takes a cut back: `true` where the point is another one. `over` where the fit has come
+    /// to its end.
+    pub(super) fn look_at_rank(&mut self, over: bool) -> Result<bool> {
+        let Some(error) = self.state.last.validation_mse else { return Ok(false) };
+        match self.extra.plan.growth.cut {
+            Cut::Wanted { below, after }
+                if error <= below || over && after.is_none() && self.extra.plan.promises() =>
+            {
+                let Some((ranks, rotations)) = self.clear_ranks(error) else { return Ok(false) };
+                let told = units::ranks(&ranks);
+                self.fitting.terms.control.say(format!("the fit shows what rank the data have: {told}"));
+                let point = narrowed(&self.state.point.rotated(&rotations), &ranks);
+                self.extra.accepted = Some((self.state.point.clone(), None));
+                let (iteration, falling) =
+                    (self.state.last.iteration, !self.extra.plan.leaves_more(1, FALLING));
+                self.extra.plan.growth.cut = Cut::Tried { iteration, error, falling };
+                self.change_rank(point)?;
+                Ok(true)
+            }
+            Cut::Tried { iteration, error: before, falling } => {
+                let age = self.state.last.iteration - iteration;
+                if !(over || age >= TRIAL || self.extra.plan.leaves_more(2, FLAT)) {
+                    return Ok(false);
+                }
+                self.extra.plan.growth.cut = Cut::Done;
+                let bar = if falling { LESS * before } else { before };
+                let Some((point, _)) = self.extra.accepted.take().filter(|_| error > bar) else {
+                    return Ok(false);
+                };
+                self.fitting.terms.control.say("too low a rank: the higher one is gone on with");
+                self.extra.plan.growth.cut = Cut::Wanted { below: LESS * before, after: Some(error) };
+                self.change_rank(point)?;
+                Ok(true)
+            }
+            _ => Ok(false),
+        }
+    }
+
+    /// Looks what is to be done where the fit has ended: `true` where it goes on from another point.
+    pub(super) fn look_at_end(&mut self) -> Result<bool> {
+        let error = self.state.last.validation_mse.unwrap_or(f64::INFINITY);
+        match self.extra.plan.growth.cut {
+            Cut::No => return Ok(false),
+            // It was right after all, and its model is the best one.
+            Cut::Wanted { after: Some(after), .. } if error >= after => return Ok(false),
+            _ => {}
+        }
+        let anew = self.is_on_plateau() && self.begin_anew()?;
+        Ok(anew || self.look_at_rank(true)? || self.begin_anew()?)
+    }
+
+    /// Whether the rank is lower than it could be, in every mode, and the best one: what is left is noise then.
+    pub(super) fn has_shown_rank(&self) -> bool {
+        let (terms, plan) = (&self.fitting.terms, &self.extra.plan);
+        if self.state.best.as_ref().is_none_or(|best| best.point.ranks() != plan.stage.ranks) {
+            return false;
+        }
+        let most = match plan.growth.cut {
+            Cut::No => Some(terms.grown.clone()).filter(|grown| !grown.is_empty()),
+            _ => highest_ranks(&terms.manifest, &terms.grown, 1.0),
+        };
+        most.is_some_and(|most| plan.stage.ranks.iter().zip(most).all(|(now, most)| *now < most))
+    }
+
+    /// Whether columns have not come to life: these would meet some of the noise, if that is what is left. With p degrees of freedom and N
+    /// entries, validation misses (1 + p / N) / (1 - p / N) times as much as train then.
+    fn is_on_plateau(&self) -> bool {
+        let (last, manifest) = (&self.state.last, &self.fitting.terms.manifest);
+        let per_entry =
+            dimension(manifest.dims(), &self.extra.plan.stage.ranks) / manifest.train.entries as f64;
+        let wanted = matches!(self.extra.plan.growth.cut, Cut::Wanted { .. });
+        wanted
+            && per_entry > TELLS
+            && last.validation_mse.is_some_and(|mse| mse < (1.0 + per_entry) * last.train_mse)
+    }
+
+    /// Begins anew, once, where the fit explains much of what biases leave, but not all: with a higher rank, or with a lower one where
+    /// it was stuck. `true` where there is one.
+    fn begin_anew(&mut self) -> Result<bool> {
+        let (terms, plan) = (&self.fitting.terms, &self.extra.plan);
+        if plan.growth.since > 0 || !plan.shows() || plan.leaves_nothing(terms.variance) {
+            return Ok(false);
+        }
+        let at = |share| highest_ranks(&terms.manifest, &terms.grown, share);
+        let (Some(first), Some(raised), lowered) = (at(1.0), at(RAISED), at(LOWERED)) else {
+            return Ok(false);
+        };
+        let now = &plan.stage.ranks;
+        // A mode whose rank is lower than it could be has the right one, unless all of them are much lower: the fit was stuck.
+        let short = (0..now.len()).any(|mode| now[mode] == first[mode] && first[mode] < raised[mode]);
+        let much_lower = |ranks: &Vec<usize>| now.iter().zip(ranks).all(|(now, rank)| now < rank);
+        let ranks = match short || self.is_on_plateau() {
+            true => Some(raised),
+            false => lowered.filter(much_lower),
+        };
+        let Some(ranks) = ranks else { return Ok(false) };
+        let (from, to) = (units::ranks(&plan.stage.ranks), units::ranks(&ranks));
+        terms.control.say(format!(
+            "the fit of rank {from} has come to its end: another start, of rank {to}, is tried"
+        ));
+        let seed = terms.seed.wrapping_add(1);
+        let point = self.fitting.random_start(&ranks, seed)?;
+        self.change_rank(point)?;
+        self.begin_with_chunks(seed);
+        let (growth, biases_mse) = (&mut self.extra.plan.growth, self.extra.plan.biases_mse);
+        growth.since = self.state.last.iteration;
+        growth.cut = Cut::beside(biases_mse.unwrap_or(0.0));
+        self.extra.accepted = None;
+        Ok(true)
+    }
+
+    /// Goes on from a point of other ranks, which has its own time to improve.
+    fn change_rank(&mut self, point: Point) -> Result<()> {
+        self.extra.plan.best = None;
+        self.enter_point(point)
+    }
+
+    /// The ranks that the spectrum of the core shows, where it does and some are lower than now; and the rotations that
+    /// put the largest singular values first.
+    fn clear_ranks(&self, error: f64) -> Option<(Vec<usize>, Vec<Square>)> {
+        let (core, last) = (&self.state.point.core, &self.state.last);
+        let missed = (error - last.train_mse) / self.fitting.terms.manifest.mean_square();
+        if missed.is_nan() || missed <= 0.0 {
+            return None;
+        }
+        let (mut ranks, mut rotations) = (Vec::new(), Vec::new());
+        for (mode, &rank) in core.ranks().iter().enumerate() {
+            let (values, vectors) = core.unfolding_gram(core, mode).symmetric_eigen()?;
+            let all: f64 = values.iter().sum();
+            let shares: Vec<f64> = values.iter().rev().map(|value| value / all).collect();
+            let kept = last_that_stays(&shares, missed)?;
+            ranks.push(kept);
+            rotations.push(Square::from_fn(rank, |i, j| vectors[(i, rank - 1 - j)]));
+        }
+        let product = |mode: usize| {
+            ranks
+                .iter()
+                .enumerate()
+                .filter(|(other, _)| *other != mode)
+                .map(|(_, &rank)| rank)
+                .product::<usize>()
+        };
+        let possible = (0..ranks.len()).all(|mode| ranks[mode] <= product(mode));
+        (possible && ranks != core.ranks()).then_some((ranks, rotations))
+    }
+}
+
+/// How many of these shares, the largest first, are not among those that may go: where they fall most, which has to be by much.
+/// All of them where even the last is too large to go.
+fn last_that_stays(shares: &[f64], missed: f64) -> Option<usize> {
+    let mut rest = 0.0;
+    let mut most: Option<(f64, usize)> = None;
+    for kept in (1..shares.len()).rev() {
+        rest += shares[kept];
+        if rest > CUT * missed {
+            break;
+        }
+        let fall = shares[kept - 1] / shares[kept].max(f64::MIN_POSITIVE);
+        if most.is_none_or(|(other, _)| fall > other) {
+            most = Some((fall, kept));
+        }
+    }
+    match most {
+        None => Some(shares.len()),
+        Some((fall, kept)) => (fall >= CLEAR).then_some(kept),
+    }
+}
+
+/// The point's first columns and the numbers of the core that belong to them.
+fn narrowed(from: &Point, ranks: &[usize]) -> Point {
+    let factors = from.factors.iter().zip(ranks).map(|(factor, &rank)| {
+        let mut rows: Rows = factor.zeros_like(rank);
+        for row in rows.own() {
+            rows.row_mut(row).copy_from_slice(&factor.row(row)[..rank]);
+        }
+        rows
+    });
+    let mut core = Core::zeros(ranks);
+    for_each_index(ranks, |position, index| {
+        core.as_mut_slice()[position] = from.core.as_slice()[position_in(from.ranks(), index)];
+    });
+    Point { factors: factors.collect(), core }
+}
