@@ -1,6 +1,6 @@
 //! Delimited text to rows, a chunk at a time.
 
-use super::chunks::{Chunk, is_idle, text_start};
+use super::chunks::{Chunk, is_idle};
 use super::columns::{FilePlan, ModeRole};
 use super::dialect::Delimiter;
 use super::number::{parse_integer, parse_number};
@@ -118,8 +118,7 @@ impl Parser {
         let (mut unquoted, mut parts, mut places) = (Vec::new(), Vec::new(), Vec::new());
         let mut bad = chunk.bad.iter().peekable();
         let mut header = chunk.begins && self.skip_first;
-        let mut start = text_start(text, chunk.first_line);
-        let mut number = chunk.first_line;
+        let (mut start, mut number) = (0, chunk.first_line);
         while start < text.len() {
             let rows = batch.len();
             if let Some(record) = bad.next_if(|record| record.start == start) {

@@ -120,14 +120,9 @@ impl RawRows {
         else {
             return Some(Found::Plain(line));
         };
-        let start = if self.line == 1 && bytes.starts_with(b"\xef\xbb\xbf") { 3 } else { 0 };
         let mut fields = Vec::new();
-        match quotes.record(bytes, start, self.ended, self.header, &mut fields) {
-            Record::Whole(end) => {
-                // What is copied in front of the first field is part of it.
-                fields.iter_mut().take(1).for_each(|field| field.outer.start = 0);
-                Some(Found::Quoted(end, fields))
-            }
+        match quotes.record(bytes, 0, self.ended, self.header, &mut fields) {
+            Record::Whole(end) => Some(Found::Quoted(end, fields)),
             Record::Bad(record) => Some(Found::Flawed(record.end, record.opens, record.what)),
             Record::Cut => None,
         }

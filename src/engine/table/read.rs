@@ -92,9 +92,6 @@ impl Table {
         if memchr::memchr(0, &begun).is_some() {
             return Err(Error::input(name, "this is a binary file, not text (nor Parquet, gzip or zstd)"));
         }
-        if begun.starts_with(b"\xef\xbb\xbf") {
-            begun.drain(..3);
-        }
         if begun.trim_ascii().is_empty() {
             return Err(Error::input(name, "the file is empty"));
         }
