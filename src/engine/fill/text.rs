@@ -343,10 +343,10 @@ pub(super) fn fill(filling: &Filling<'_>, plan: &FilePlan, from: From, filled: &
             continue;
         }
         if odd && filling.options.convert.skip_bad == 0 {
-            let (line, what) = row.flaw.unwrap_or_else(|| {
-                (row.line, format!("{} fields where {} were expected", row.fields.len(), plan.count))
-            });
-            return Err(Error::Row { file: filling.table().into(), line, what });
+            let what = row
+                .flaw
+                .unwrap_or_else(|| format!("{} fields where {} were expected", row.fields.len(), plan.count));
+            return Err(Error::Row { file: filling.table().into(), line: row.line, what });
         }
         filled.rows += 1;
         if odd {

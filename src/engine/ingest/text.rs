@@ -123,10 +123,8 @@ impl Parser {
             let rows = batch.len();
             if let Some(record) = bad.next_if(|record| record.start == start) {
                 header = false;
-                let breaks =
-                    |from: usize, to: usize| memchr::memchr_iter(b'\n', &text[from..to]).count() as u64;
-                batch.reject(rows, number + breaks(start, record.opens), record.what.clone());
-                number += breaks(start, record.end);
+                batch.reject(rows, number, record.what.clone());
+                number += 1;
                 start = record.end;
                 continue;
             }
