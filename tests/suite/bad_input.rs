@@ -322,6 +322,27 @@ fn good_lines_between_stray_quotes_stay() {
     assert_eq!((&result["rows"], &result["bad_rows"]), (&5002.into(), &2.into()));
 }
 
+/// So it is with columns that are neither ids nor values, but for those of text.
+#[test]
+fn a_stray_quote_in_a_column_of_times_or_conditions_is_seen() {
+    let directory = folder();
+    let path = directory.path();
+    let text = "a,b,v,t\n1,1,1,2020-01-01\n1,2,3,\"2020-01-05\n2,2,2,2020-01-02\n3,3,3,2020-01-03\"\n4,4,4,2020-01-04\n";
+    fs::write(path.join("in.csv"), text).unwrap();
+    for (more, name) in [("--split time --time-column t", "the time"), ("--where t>=2019-01-01", "t")] {
+        let what =
+            format!("in.csv:3: {name} holds line breaks: the quote that opens here is closed 2 lines below");
+        fails(path, &format!("convert in.csv -o out --modes a,b --value v {more}"), &[&what]);
+    }
+    let command = "convert in.csv -o out --modes a,b --value v --split time --time-column t --skip-bad 9";
+    let result = run(path, command.split_whitespace());
+    // The last of the three is no date with the other quote.
+    assert_eq!((&result["rows"], &result["bad_rows"]), (&3.into(), &2.into()));
+    fs::write(path.join("in.csv"), "a,b,v,t\n1,1,1,x\n1,2,3,\"two\nlines\"\n").unwrap();
+    let command = "convert in.csv -o out --modes a,b --value v --where t!=x --split none --force";
+    assert_eq!(run(path, command.split_whitespace())["rows"], 1);
+}
+
 /// From every line on, such quotes pair up to the end of the file.
 #[test]
 fn stray_quotes_on_every_line_take_no_longer_than_others() {

@@ -91,6 +91,10 @@ impl Quotes {
             None => single.push((plan.value, plan.value_name.clone())),
         }
         single.extend(plan.weight.clone());
+        single.extend(plan.time.map(|column| (column, "the time".into())));
+        // What is compared with a text may be one of several lines.
+        let conditions = plan.rules.conditions.iter().filter(|(_, condition)| !condition.is_of_text());
+        single.extend(conditions.map(|(column, condition)| (*column, condition.column.clone())));
         Self::new(delimiter, plan.count, single, comments)
     }
 

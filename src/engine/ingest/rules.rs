@@ -170,6 +170,11 @@ impl Condition {
         })
     }
 
+    /// Whether cells are compared with a text, not with a number or a date.
+    pub(super) fn is_of_text(&self) -> bool {
+        self.constant == Constant::Text
+    }
+
     /// Whether a cell meets it. What is missing differs from every constant but the empty text, and is
     /// neither less nor more than any; what cannot be compared is an error.
     pub fn meets(&self, cell: Cell<'_>) -> Result<bool, String> {
