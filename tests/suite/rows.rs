@@ -75,6 +75,46 @@ fn nulls_and_nans_of_parquet_are_missing_entries() {
     }
 }
 
+/// Where a missing value is an error, a sign of one is, and no condition on values leaves such a row out.
+#[test]
+fn signs_of_missing_values_are_errors_where_these_are() {
+    let folder = folder();
+    let folder = folder.path();
+    write(folder.join("in.csv"), "user,item,rating\n1,1,3\n1,2,-999.0\n2,1,4\n").unwrap();
+    let ids: ArrayRef = Arc::new(Int64Array::from(vec![1, 2, 3]));
+    for (name, values) in [
+        ("floats.parquet", Arc::new(Float64Array::from(vec![3.0, -999.0, 4.0])) as ArrayRef),
+        ("whole.parquet", Arc::new(Int64Array::from(vec![3, -999, 4]))),
+        ("texts.parquet", Arc::new(StringArray::from(vec!["3", "-999", "4"]))),
+    ] {
+        parquet(
+            &folder.join(name),
+            vec![("user", Arc::clone(&ids)), ("item", Arc::clone(&ids)), ("rating", values)],
+        );
+    }
+    let mut array = b"\x93NUMPY\x01\x00\x4a\x00".to_vec();
+    array.extend(format!("{:<74}", "{'descr': '<f8', 'fortran_order': False, 'shape': (2, 2), }").bytes());
+    array.extend([3.0, -999.0, 4.0, 5.0f64].iter().flat_map(|value| value.to_le_bytes()));
+    write(folder.join("in.npy"), array).unwrap();
+    for (file, said) in [
+        ("in.csv", "in.csv:3: rating is missing: '-999.0'"),
+        ("floats.parquet", ":2: rating is missing: '-999'"),
+        ("whole.parquet", ":2: rating is missing: '-999'"),
+        ("texts.parquet", ":2: rating is missing: '-999'"),
+        ("in.npy", "the cell [0, 1] is missing: '-999'"),
+    ] {
+        let value = if file == "in.npy" { "value > 0" } else { "rating > 0" };
+        for condition in [&["--where", value][..], &[]] {
+            let asked = [&[file, "--missing", "-999"], condition].concat();
+            let strict = [&["convert", "-o", "other", "--empty", "error"], &asked[..]].concat();
+            let strict = failure_of(folder, &strict);
+            assert!(strict.contains(said), "{strict}");
+            let told = convert(folder, &asked);
+            assert_eq!((&told["empty"], &told["left_out"]), (&1.into(), &0.into()), "{file}");
+        }
+    }
+}
+
 #[test]
 fn conditions_look_at_any_column_of_any_kind_of_file() {
     let folder = folder();

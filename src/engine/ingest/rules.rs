@@ -2,6 +2,7 @@
 
 use super::arrow::Column;
 use super::number::parse_number;
+use super::rows::Taken;
 use super::text::shown;
 use crate::times::parse_time;
 use crate::transform::Transform;
@@ -248,6 +249,12 @@ pub struct RowRules {
 }
 
 impl RowRules {
+    /// What becomes of a row whose value is missing; `what` is said where that is an error.
+    #[inline]
+    pub(super) fn lacking(&self, what: impl FnOnce() -> String) -> Result<Taken, String> {
+        if self.strict { Err(what()) } else { Ok(Taken::Empty) }
+    }
+
     /// What is wrong with a value of this name, where it cannot be kept.
     #[inline]
     pub(super) fn check(&self, value: f64, name: &str) -> Result<(), String> {

@@ -245,7 +245,10 @@ impl Parser {
         batch: &mut RowBatch,
     ) -> Result<Taken, String> {
         match want {
-            Want::Value if !self.rules.strict && self.rules.missing.has(field) => return Ok(Taken::Empty),
+            Want::Value if self.rules.missing.has(field) => {
+                let name = &self.names[self.roles.len()];
+                return self.rules.lacking(|| format!("{name} is missing: {}", shown(field)));
+            }
             Want::Value => match parse_number(field) {
                 Some(number) if number.is_finite() => {
                     self.rules.check(number, &self.names[self.roles.len()])?;
