@@ -238,6 +238,48 @@ fn files_that_are_evaluated_may_have_holes_too() {
     assert_eq!(run(folder, ["evaluate", "run", "--on", "more.csv"])["entries"], 1);
 }
 
+/// They are said once, where the dataset is made; a model needs no dataset to know them.
+#[test]
+fn signs_of_missing_values_stay_with_the_data_and_the_model() {
+    let folder = folder();
+    let folder = folder.path();
+    let table = |rows: std::ops::Range<usize>, users: usize| {
+        let value = |n: usize| if n % 4 == 1 { "-999".into() } else { format!("{}.5", 1 + n * 7 % 5) };
+        let row = |n: usize| format!("u{},m{},{}\n", n % users, n / 20, value(n));
+        format!("user,movie,rating\n{}", rows.map(row).collect::<String>())
+    };
+    write(folder.join("in.csv"), table(0..300, 20)).unwrap();
+    write(folder.join("more.csv"), table(200..240, 20)).unwrap();
+    write(folder.join("new.csv"), table(0..100, 1).replace("u0", "u99")).unwrap();
+    run(folder, ["convert", "in.csv", "-o", "data", "--missing", "-999"]);
+    run(folder, ["complete", "data", "--rank", "2", "-o", "run", "--max-iterations", "3"]);
+    std::fs::rename(folder.join("data"), folder.join("elsewhere")).unwrap();
+    let found = run(folder, ["evaluate", "run", "--on", "more.csv"]);
+    assert_eq!(found["entries"], 30);
+    assert!(found["rmse"].as_f64().unwrap() < 10.0, "{found}");
+    let ranked = ["evaluate", "run", "--on", "more.csv", "--top", "2", "--rank-mode", "movie"];
+    std::fs::rename(folder.join("elsewhere"), folder.join("data")).unwrap();
+    assert_eq!(run(folder, ranked)["entries"], 30);
+    // Several rows of the new user are for the same movie.
+    assert_eq!(run(folder, ["fold-in", "run", "new.csv", "-o", "run2"])["entries"], 5);
+    assert_eq!(run(folder, ["evaluate", "run2", "--on", "new.csv"])["entries"], 75);
+    // Rows that are appended may have others besides.
+    write(folder.join("more.csv"), table(200..240, 20).replace("u3,m10,", "u3,m10,?").replace("?2.5", "?"))
+        .unwrap();
+    let appended = run(folder, ["append", "data", "more.csv", "-o", "both", "--missing", "?"]);
+    assert_eq!((&appended["empty"], &appended["rows"]), (&11.into(), &29.into()), "{appended}");
+    let text = std::fs::read_to_string(folder.join("both/manifest.json")).unwrap();
+    assert!(text.contains("\"-999\",\n    \"?\""), "{text}");
+    // Datasets and models without any say nothing of them.
+    write(folder.join("in.csv"), table(0..300, 20).replace("-999", "1")).unwrap();
+    run(folder, ["complete", "in.csv", "--rank", "2", "-o", "plain", "--max-iterations", "3"]);
+    assert!(
+        !std::fs::read_to_string(folder.join("plain/data.tenfill/manifest.json"))
+            .unwrap()
+            .contains("missing")
+    );
+}
+
 #[test]
 fn a_value_is_told_by_the_last_word_of_its_name() {
     let folder = folder();

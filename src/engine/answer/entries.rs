@@ -66,6 +66,7 @@ pub(super) fn read_entries_as(
             modes: Some(ids.iter().map(|mode| plain_column(mode.name())).collect()),
             value: Some(plain_column(&about.value)),
             bins: bins.collect(),
+            missing: about.missing.clone(),
             transform,
             ..ColumnRequest::default()
         },
