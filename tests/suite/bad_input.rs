@@ -88,7 +88,8 @@ fn lines_that_cannot_be_used() {
             "rating is 'rating', which is no number: is this the header once more? --skip-bad",
         ),
         ("7,a\0b,1", "NUL byte"),
-        ("7,8,\"4,5\"", "decimal point"),
+        ("7,8,\"4,5\"", "decimal point and no comma here, so turn decimal commas into points first (4.5)"),
+        ("7,8,\"-1,234\"", "first (-1.234), or take out those between thousands (-1234)"),
     ] {
         refused(&with(line), NAMED, &["in.csv:3: ", needle]);
     }
@@ -181,6 +182,25 @@ fn bad_rows_are_left_out_when_asked() {
     assert_eq!(contents(&path.join("out")).len(), 2);
 }
 
+/// What is said of many is said of one in other words.
+#[test]
+fn of_one_row_it_is_said_as_of_one() {
+    let directory = folder();
+    let path = directory.path();
+    let text = "user,item,rating,on\n1,2,3,1\n1,2,4,1\n1,3,,1\n2,2,5,0\nbad\n2,3,1,1\n";
+    fs::write(path.join("in.csv"), text).unwrap();
+    let command = format!("convert in.csv -o out {NAMED} --where on>0 --skip-bad 1 --split none");
+    let notes = run(path, command.split_whitespace())["notes"].to_string();
+    for one in [
+        "1 bad row was left out: in.csv:6: ",
+        "1 row fell on an entry that was there already",
+        "1 row has no value: this entry is missing",
+        " leaves out 1 row\"",
+    ] {
+        assert!(notes.contains(one), "{one}: {notes}");
+    }
+}
+
 #[test]
 fn half_a_download() {
     let text: String = "user,item,rating\n".to_string()
@@ -236,7 +256,7 @@ fn files_of_another_kind() {
     fails(
         path,
         "convert in.csv -o out",
-        &["which column is the value", "'3,98' has a decimal comma", "(3.98)"],
+        &["which column is the value", "'3,98' has a comma", "points first (3.98)"],
     );
     fs::write(path.join("in.csv"), b"user,item,rating\nZo\xeb,2,3\n").unwrap();
     fails(path, "convert in.csv -o out --encoding utf-8", &["in.csv:2: ", "UTF-8", "--encoding"]);

@@ -422,11 +422,20 @@ pub fn check_index(id: i64, base: i64, dim: Option<u32>, name: &str) -> Result<i
     }
 }
 
-/// A number that has a decimal comma, with a point.
-pub(super) fn with_point(field: &[u8]) -> Option<String> {
+/// What to do about the comma of something that would be a number without it.
+pub(super) fn about_comma(field: &[u8]) -> Option<String> {
     let (whole, part) = std::str::from_utf8(field).ok()?.split_once(',')?;
     let number = format!("{whole}.{part}");
-    parse_number(number.as_bytes()).map(|_| number)
+    parse_number(number.as_bytes())?;
+    let decimal = format!("turn decimal commas into points first ({number})");
+    // Before three digits it may as well stand between thousands.
+    let digits = whole.trim_start_matches(['-', '+']);
+    let thousands = matches!(digits.len(), 1..=3) && !digits.starts_with('0');
+    let thousands = thousands && part.len() == 3 && part.bytes().all(|byte| byte.is_ascii_digit());
+    Some(match thousands {
+        true => format!("{decimal}, or take out those between thousands ({whole}{part})"),
+        false => decimal,
+    })
 }
 
 /// What a field needs that should be a number.
@@ -434,9 +443,8 @@ fn hint(field: &[u8], name: &str) -> String {
     if field.eq_ignore_ascii_case(name.as_bytes()) {
         return ": is this the header once more? `skip_bad` leaves such lines out".into();
     }
-    with_point(field).map_or(String::new(), |number| {
-        format!(": numbers have a decimal point here, so turn decimal commas into points first ({number})")
-    })
+    about_comma(field)
+        .map_or(String::new(), |what| format!(": numbers have a decimal point and no comma here, so {what}"))
 }
 
 /// Whether it looks like 06/10/2024 or 6.10.2024.
