@@ -1,6 +1,6 @@
 //! What bad input gets: one sentence that says what, where and what to do; nothing left behind.
 
-use crate::common::{contents, folder, names, run, stderr, tenfill};
+use crate::common::{contents, folder, names, output, run, stderr, tenfill};
 use arrow_array::{ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch};
 use std::fs::{self, File};
 use std::io::Write;
@@ -199,6 +199,23 @@ fn of_one_row_it_is_said_as_of_one() {
     ] {
         assert!(notes.contains(one), "{one}: {notes}");
     }
+}
+
+/// Whatever a column is called.
+#[test]
+fn line_breaks_of_names_are_not_printed() {
+    let directory = folder();
+    let path = directory.path();
+    let text = "\"us\ner\",item,rating,\"we\night\"\n1,2,3,1\n2,3,4,1\n";
+    fs::write(path.join("in.csv"), text).unwrap();
+    let command = "convert in.csv -o out --modes 1,2 --value 3 --weights 4 --split none";
+    let printed = output(path, &command.split_whitespace().collect::<Vec<_>>());
+    assert!(
+        printed.contains("order    us\\ner first") && printed.contains("weighted by we\\night"),
+        "{printed}"
+    );
+    let printed = output(path, &["inspect", "out"]);
+    assert!(printed.contains("us\\ner") && !printed.contains("us\ner"), "{printed}");
 }
 
 #[test]
