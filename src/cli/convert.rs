@@ -381,7 +381,9 @@ pub(super) fn summary(manifest: &Manifest, path: &Path) -> String {
         };
         format!(
             "\n  weighted by {}: train weights {} to {}{zeros}; all errors are weighted means",
-            weights.column, train.min, train.max
+            printable(&weights.column),
+            train.min,
+            train.max
         )
     });
     let weighted = match manifest.transform() {
@@ -395,7 +397,7 @@ pub(super) fn summary(manifest: &Manifest, path: &Path) -> String {
         units::count(manifest.train.entries),
         units::count(manifest.validation.entries),
         units::count(manifest.test.entries),
-        manifest.mode_order_reason,
+        printable(&manifest.mode_order_reason),
         shards,
         if shards == 1 { "shard" } else { "shards" },
         units::size(bytes),

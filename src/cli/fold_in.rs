@@ -8,6 +8,7 @@ use tenfill_engine::answer::{FoldOptions, FoldedMode, fold_in};
 use tenfill_engine::budget::Budget;
 use tenfill_engine::error::{Error, Result};
 use tenfill_engine::ingest::Encoding;
+use tenfill_engine::message::printable;
 use tenfill_engine::units;
 use tenfill_engine::usage::Usage;
 
@@ -81,7 +82,7 @@ pub(super) fn run(arguments: Arguments, context: &Context) -> Result<ExitCode> {
     let seconds = usage.seconds();
     let each = |of: &FoldedMode| {
         let (new, updated) = (units::count(of.new_ids), units::count(of.updated_ids));
-        format!("{new} new and {updated} updated ids of {}", of.mode)
+        format!("{new} new and {updated} updated ids of {}", printable(&of.mode))
     };
     let modes: Vec<String> = done.modes.iter().map(each).collect();
     context.print(format_args!(

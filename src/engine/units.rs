@@ -118,6 +118,16 @@ pub fn many(n: u64, one: &str) -> String {
     }
 }
 
+/// So many, with what is said of one or of several.
+///
+/// ```
+/// assert_eq!(tenfill_engine::units::said(1, "row was", "rows were"), "1 row was");
+/// assert_eq!(tenfill_engine::units::said(1200, "row was", "rows were"), "1,200 rows were");
+/// ```
+pub fn said(n: u64, of_one: &str, of_several: &str) -> String {
+    format!("{} {}", count(n), if n == 1 { of_one } else { of_several })
+}
+
 /// A number of rows: `1 row`, `1,234 rows`.
 pub fn rows(n: u64) -> String {
     many(n, "row")

@@ -193,3 +193,34 @@ fn what_is_said_to_be_no_text_is_told_in_one_sentence() {
         assert!(said.contains(needle) && said.lines().count() == 1, "{said}");
     }
 }
+
+/// Before a blank line and a header of two lines; `fill` puts it back in front of both tables.
+#[test]
+fn a_mark_of_utf8_is_no_part_of_the_text() {
+    let folder = folder();
+    let at = folder.path();
+    let mark = "\u{feff}";
+    let text = format!("\n\"Sta\ntion\",Uhrzeit,Größe\n{}", table(200).split_once('\n').unwrap().1);
+    fs::write(at.join("bare.csv"), &text).unwrap();
+    fs::write(at.join("in.csv"), mark.to_string() + &text).unwrap();
+    let read = |file: &str, more: &str| {
+        json(at, &format!("convert {file} -o out --force --modes 1,2 --value 3 --split none {more}"));
+        contents(&at.join("out"))
+    };
+    let expected = read("bare.csv", "");
+    for more in ["", "--encoding utf-8", "--memory 16M --threads 1"] {
+        assert_eq!(read("in.csv", more), expected, "{more}");
+    }
+    let fill = |file: &str| {
+        json(at, &format!("fill {file} -o out.csv --force --modes 1,2 --value 3 --rank 1 --sd"));
+        fs::read_to_string(at.join("out.csv")).unwrap()
+    };
+    let filled = fill("bare.csv");
+    assert!(filled.starts_with("\n\"Sta\ntion\",Uhrzeit,Größe,filled,sd\n"), "{filled}");
+    assert_eq!(fill("in.csv"), mark.to_string() + &filled);
+    // Another encoding that is asked for is kept to; what the mark says goes before what the bytes look like.
+    fs::write(at.join("in.csv"), [mark.as_bytes(), b"a,b,v\nZo\xeb,2,3\n"].concat()).unwrap();
+    let said = failure(at, "convert in.csv -o out --force --modes a,b --value v");
+    assert!(said.contains("in.csv:2: ") && said.contains("not UTF-8 text"), "{said}");
+    json(at, "convert in.csv -o out --force --modes 1,b --value v --encoding latin1");
+}

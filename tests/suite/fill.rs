@@ -415,6 +415,34 @@ fn other_signs_of_a_hole_are_filled() {
     assert!(of.values().iter().all(|value| (-5.0..50.0).contains(value)));
 }
 
+/// The lines between two stray quotes are good, and filled like all others.
+#[test]
+fn every_line_of_a_table_with_stray_quotes_comes_back_as_one() {
+    let folder = folder();
+    let folder = folder.path();
+    let mut text = "a,b,v\n".to_string();
+    for n in 0..400 {
+        let value = if n % 9 == 4 { String::new() } else { format!("{}.5", n % 20 + n / 20) };
+        match n {
+            150 => text += "1,\"2,3\n",
+            250 => text += "4,5\",6,\"x\n",
+            _ => {}
+        }
+        text += &format!("{},{},{value}\n", n / 20, n % 20);
+    }
+    write(folder.join("in.csv"), &text).unwrap();
+    let told = json(folder, "fill in.csv -o out.csv --modes a,b --value v --rank 1 --skip-bad 9");
+    assert_eq!((&told["rows"], &told["filled"]), (&402.into(), &44.into()));
+    let out = read_to_string(folder.join("out.csv")).unwrap();
+    assert_eq!(out.lines().count(), text.lines().count());
+    for (line, old) in out.lines().zip(text.lines()).skip(1) {
+        match old.strip_suffix(',') {
+            Some(_) => assert!(line.starts_with(old) && line.ends_with(",true"), "{line}"),
+            None => assert_eq!(line, format!("{old},false")),
+        }
+    }
+}
+
 #[test]
 fn what_cannot_be_learned_from_names_the_table() {
     let folder = folder();

@@ -75,6 +75,46 @@ fn nulls_and_nans_of_parquet_are_missing_entries() {
     }
 }
 
+/// Where a missing value is an error, a sign of one is, and no condition on values leaves such a row out.
+#[test]
+fn signs_of_missing_values_are_errors_where_these_are() {
+    let folder = folder();
+    let folder = folder.path();
+    write(folder.join("in.csv"), "user,item,rating\n1,1,3\n1,2,-999.0\n2,1,4\n").unwrap();
+    let ids: ArrayRef = Arc::new(Int64Array::from(vec![1, 2, 3]));
+    for (name, values) in [
+        ("floats.parquet", Arc::new(Float64Array::from(vec![3.0, -999.0, 4.0])) as ArrayRef),
+        ("whole.parquet", Arc::new(Int64Array::from(vec![3, -999, 4]))),
+        ("texts.parquet", Arc::new(StringArray::from(vec!["3", "-999", "4"]))),
+    ] {
+        parquet(
+            &folder.join(name),
+            vec![("user", Arc::clone(&ids)), ("item", Arc::clone(&ids)), ("rating", values)],
+        );
+    }
+    let mut array = b"\x93NUMPY\x01\x00\x4a\x00".to_vec();
+    array.extend(format!("{:<74}", "{'descr': '<f8', 'fortran_order': False, 'shape': (2, 2), }").bytes());
+    array.extend([3.0, -999.0, 4.0, 5.0f64].iter().flat_map(|value| value.to_le_bytes()));
+    write(folder.join("in.npy"), array).unwrap();
+    for (file, said) in [
+        ("in.csv", "in.csv:3: rating is missing: '-999.0'"),
+        ("floats.parquet", ":2: rating is missing: '-999'"),
+        ("whole.parquet", ":2: rating is missing: '-999'"),
+        ("texts.parquet", ":2: rating is missing: '-999'"),
+        ("in.npy", "the cell [0, 1] is missing: '-999'"),
+    ] {
+        let value = if file == "in.npy" { "value > 0" } else { "rating > 0" };
+        for condition in [&["--where", value][..], &[]] {
+            let asked = [&[file, "--missing", "-999"], condition].concat();
+            let strict = [&["convert", "-o", "other", "--empty", "error"], &asked[..]].concat();
+            let strict = failure_of(folder, &strict);
+            assert!(strict.contains(said), "{strict}");
+            let told = convert(folder, &asked);
+            assert_eq!((&told["empty"], &told["left_out"]), (&1.into(), &0.into()), "{file}");
+        }
+    }
+}
+
 #[test]
 fn conditions_look_at_any_column_of_any_kind_of_file() {
     let folder = folder();
@@ -196,6 +236,48 @@ fn files_that_are_evaluated_may_have_holes_too() {
     run(folder, ["complete", "in.csv", "--rank", "2", "-o", "run", "--max-iterations", "3"]);
     write(folder.join("more.csv"), "user,movie,rating\nu1,m1,3\nu2,m1,\nu3,m2,NA\n").unwrap();
     assert_eq!(run(folder, ["evaluate", "run", "--on", "more.csv"])["entries"], 1);
+}
+
+/// They are said once, where the dataset is made; a model needs no dataset to know them.
+#[test]
+fn signs_of_missing_values_stay_with_the_data_and_the_model() {
+    let folder = folder();
+    let folder = folder.path();
+    let table = |rows: std::ops::Range<usize>, users: usize| {
+        let value = |n: usize| if n % 4 == 1 { "-999".into() } else { format!("{}.5", 1 + n * 7 % 5) };
+        let row = |n: usize| format!("u{},m{},{}\n", n % users, n / 20, value(n));
+        format!("user,movie,rating\n{}", rows.map(row).collect::<String>())
+    };
+    write(folder.join("in.csv"), table(0..300, 20)).unwrap();
+    write(folder.join("more.csv"), table(200..240, 20)).unwrap();
+    write(folder.join("new.csv"), table(0..100, 1).replace("u0", "u99")).unwrap();
+    run(folder, ["convert", "in.csv", "-o", "data", "--missing", "-999"]);
+    run(folder, ["complete", "data", "--rank", "2", "-o", "run", "--max-iterations", "3"]);
+    std::fs::rename(folder.join("data"), folder.join("elsewhere")).unwrap();
+    let found = run(folder, ["evaluate", "run", "--on", "more.csv"]);
+    assert_eq!(found["entries"], 30);
+    assert!(found["rmse"].as_f64().unwrap() < 10.0, "{found}");
+    let ranked = ["evaluate", "run", "--on", "more.csv", "--top", "2", "--rank-mode", "movie"];
+    std::fs::rename(folder.join("elsewhere"), folder.join("data")).unwrap();
+    assert_eq!(run(folder, ranked)["entries"], 30);
+    // Several rows of the new user are for the same movie.
+    assert_eq!(run(folder, ["fold-in", "run", "new.csv", "-o", "run2"])["entries"], 5);
+    assert_eq!(run(folder, ["evaluate", "run2", "--on", "new.csv"])["entries"], 75);
+    // Rows that are appended may have others besides.
+    write(folder.join("more.csv"), table(200..240, 20).replace("u3,m10,", "u3,m10,?").replace("?2.5", "?"))
+        .unwrap();
+    let appended = run(folder, ["append", "data", "more.csv", "-o", "both", "--missing", "?"]);
+    assert_eq!((&appended["empty"], &appended["rows"]), (&11.into(), &29.into()), "{appended}");
+    let text = std::fs::read_to_string(folder.join("both/manifest.json")).unwrap();
+    assert!(text.contains("\"-999\",\n    \"?\""), "{text}");
+    // Datasets and models without any say nothing of them.
+    write(folder.join("in.csv"), table(0..300, 20).replace("-999", "1")).unwrap();
+    run(folder, ["complete", "in.csv", "--rank", "2", "-o", "plain", "--max-iterations", "3"]);
+    assert!(
+        !std::fs::read_to_string(folder.join("plain/data.tenfill/manifest.json"))
+            .unwrap()
+            .contains("missing")
+    );
 }
 
 #[test]

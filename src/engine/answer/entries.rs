@@ -66,6 +66,7 @@ pub(super) fn read_entries_as(
             modes: Some(ids.iter().map(|mode| plain_column(mode.name())).collect()),
             value: Some(plain_column(&about.value)),
             bins: bins.collect(),
+            missing: about.missing.clone(),
             transform,
             ..ColumnRequest::default()
         },
@@ -115,8 +116,8 @@ pub(super) fn read_entries_as(
 /// Says how many rows were no entries.
 pub(super) fn say_empty(empty: u64, control: &Control) {
     if empty > 0 {
-        let (have, are) = if empty == 1 { ("has", "is") } else { ("have", "are") };
-        control.say(format!("{} {have} no value and {are} left out", crate::units::rows(empty)));
+        let (one, several) = ("row has no value and is left out", "rows have no value and are left out");
+        control.say(crate::units::said(empty, one, several));
     }
 }
 

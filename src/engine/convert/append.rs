@@ -186,6 +186,8 @@ fn columns(asked: ColumnRequest, time: Option<Option<String>>, manifest: &Manife
         }
         (weights, asked) => asked.or_else(|| weights.cloned()),
     };
+    let mut missing = manifest.missing.clone();
+    missing.extend(asked.missing.into_iter().filter(|sign| !manifest.missing.contains(sign)));
     let from_zero = manifest.modes.iter().all(|mode| mode.kind == ModeKind::Range { base: 0 });
     // Rows that happened may have no value: every one of them is a 1 then.
     let ones = manifest.absent.is_some();
@@ -197,6 +199,7 @@ fn columns(asked: ColumnRequest, time: Option<Option<String>>, manifest: &Manife
         weight,
         bins,
         time,
+        missing,
         zero_based: asked.zero_based || from_zero,
         transform: manifest.transform(),
         ..asked

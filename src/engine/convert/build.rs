@@ -131,6 +131,7 @@ pub(super) fn build(
         split_rule,
         values: written.values,
         transform: options.transform.map(|by| Transformed { by, mean: own_mean }),
+        missing: options.read.columns.missing.clone(),
         absent: absent_cells(before, &merged),
         weights,
         part: None,

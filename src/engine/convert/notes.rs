@@ -23,18 +23,33 @@ pub(super) fn of_rows(
     }
     notes.extend(note);
     if merged.replaced > 0 {
-        let cells = units::count(merged.replaced);
-        notes.push(format!("{cells} cells that were drawn as zeros have entries now"));
+        notes.push(units::said(
+            merged.replaced,
+            "cell that was drawn as zero has an entry now",
+            "cells that were drawn as zeros have entries now",
+        ));
     }
     if merged.absent > 0 {
-        notes.push(format!("{} absent cells are drawn as zeros (`absent`)", units::count(merged.absent)));
+        let cells =
+            units::said(merged.absent, "absent cell is drawn as zero", "absent cells are drawn as zeros");
+        notes.push(format!("{cells} (`absent`)"));
     }
     if left_out > 0 {
-        notes.push(format!("`where` leaves out {} rows", units::count(left_out)));
+        notes.push(format!("`where` leaves out {}", units::rows(left_out)));
     }
     if empty > 0 {
-        let rows = if options.read.columns.wide.is_some() { "cells" } else { "rows" };
-        notes.push(format!("{} {rows} have no value: these entries are missing", units::count(empty)));
+        notes.push(match options.read.columns.wide {
+            Some(_) => units::said(
+                empty,
+                "cell has no value: this entry is missing",
+                "cells have no value: these entries are missing",
+            ),
+            None => units::said(
+                empty,
+                "row has no value: this entry is missing",
+                "rows have no value: these entries are missing",
+            ),
+        });
     }
     notes
 }
@@ -49,20 +64,23 @@ pub(super) fn of_entries(
 ) -> Vec<String> {
     let mut notes = Vec::new();
     if let Some(first) = first_bad {
-        notes.push(format!("{bad} bad rows were left out; the first: {first}"));
+        notes.push(match bad {
+            1 => format!("1 bad row was left out: {first}"),
+            _ => format!("{} bad rows were left out; the first: {first}", units::count(bad)),
+        });
     }
     if merged.duplicates > 0 {
         let rule = &manifest.duplicates_rule;
         let counts = manifest.weights.as_ref().is_some_and(|weights| weights.counts);
         let many = if counts { "; a mean counts as many rows as it was taken of" } else { "" };
         notes.push(format!(
-            "{} rows fell on an entry that was there already (`duplicates` {rule}){many}",
-            merged.duplicates
+            "{} fell on an entry that was there already (`duplicates` {rule}){many}",
+            units::rows(merged.duplicates)
         ));
     }
     if merged.overlap > 0 {
-        notes
-            .push(format!("{} entries stand in more than one of train, validation and test", merged.overlap));
+        let entries = units::said(merged.overlap, "entry stands", "entries stand");
+        notes.push(format!("{entries} in more than one of train, validation and test"));
     }
     for mode in &manifest.modes {
         let Mode { name, dim, statistics, .. } = mode;
@@ -80,13 +98,15 @@ pub(super) fn of_entries(
         if unseen > 0 {
             let where_from =
                 if given { "the given validation and test files" } else { "validation and test" };
+            let (occur, they, them) =
+                if unseen == 1 { ("occurs", "it", "it") } else { ("occur", "they", "them") };
             notes.push(match mode.gaps.is_empty() {
                 true => format!(
-                    "{unseen} of {dim} ids of {name} occur only in {where_from}: they cannot be learned"
+                    "{unseen} of {dim} ids of {name} {occur} only in {where_from}: {they} cannot be learned"
                 ),
                 false => format!(
-                    "{unseen} of {dim} bins of {name} occur only in {where_from}: the nearest bin of train stands in \
-                     for them"
+                    "{unseen} of {dim} bins of {name} {occur} only in {where_from}: the nearest bin of train stands in \
+                     for {them}"
                 ),
             });
         }
@@ -97,7 +117,8 @@ pub(super) fn of_entries(
             } else {
                 " at all"
             };
-            notes.push(format!("{empty} of {dim} indices of {name} have no entry{why}"));
+            let have = if empty == 1 { "has" } else { "have" };
+            notes.push(format!("{empty} of {dim} indices of {name} {have} no entry{why}"));
         }
         let times = ["timestamp", "date", "time", "datetime", "ts"].contains(&name.to_lowercase().as_str());
         let ids = !matches!(mode.kind, ModeKind::Bins(_) | ModeKind::Range { .. });

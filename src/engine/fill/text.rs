@@ -137,12 +137,6 @@ impl Questions {
     }
 }
 
-/// The field of a row, without a byte-order mark in front of the first one.
-fn field<'r>(row: &RawRow<'r>, column: usize) -> &'r [u8] {
-    let bytes = &row.bytes[row.fields[column].clone()];
-    if row.line == 1 && column == 0 { bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes) } else { bytes }
-}
-
 /// A table on its way.
 struct Rewriting<'j, 'd> {
     filling: &'j Filling<'j>,
@@ -211,15 +205,15 @@ impl Rewriting<'_, '_> {
     }
 
     fn row(&mut self, row: &RawRow<'_>) {
-        let ids = |column: usize| content(field(row, column));
+        let says = |column: usize| content(&row.bytes[row.fields[column].clone()]);
         let (plan, nothing) = (self.plan, self.nothing());
         if let Some(absent) = &mut self.absent {
-            absent.see(self.filling.ids, |mode| Some(ids(plan.modes[mode].column)));
+            absent.see(self.filling.ids, |mode| Some(says(plan.modes[mode].column)));
         }
         let (mut from, mut sd_from, mut count) = (0, 0, 0);
         for &(column, name) in &self.values {
             let place = &row.fields[column];
-            let said = content(field(row, column));
+            let said = says(column);
             let missing = says_nothing(&said) || plan.rules.missing.has(said.as_bytes());
             if let Some(sds) = &mut self.sds {
                 sds.page.add(&row.bytes[sd_from..place.start]);
@@ -237,7 +231,7 @@ impl Rewriting<'_, '_> {
             from = place.end;
             count += 1;
             for (mode, question) in plan.id_columns().iter().zip(&mut self.questions.columns) {
-                question.append_value(ids(mode.column));
+                question.append_value(says(mode.column));
             }
             if let (Some(name), Some(last)) = (name, self.questions.columns.last_mut()) {
                 last.append_value(name);
@@ -349,10 +343,10 @@ pub(super) fn fill(filling: &Filling<'_>, plan: &FilePlan, from: From, filled: &
             continue;
         }
         if odd && filling.options.convert.skip_bad == 0 {
-            let (line, what) = row.flaw.unwrap_or_else(|| {
-                (row.line, format!("{} fields where {} were expected", row.fields.len(), plan.count))
-            });
-            return Err(Error::Row { file: filling.table().into(), line, what });
+            let what = row
+                .flaw
+                .unwrap_or_else(|| format!("{} fields where {} were expected", row.fields.len(), plan.count));
+            return Err(Error::Row { file: filling.table().into(), line: row.line, what });
         }
         filled.rows += 1;
         if odd {

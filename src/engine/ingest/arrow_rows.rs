@@ -171,8 +171,7 @@ impl BatchColumns<'_> {
     ) -> Result<Taken, String> {
         let mut verdict = Verdict::default();
         let value = self.values.get(number);
-        let missing =
-            !plan.rules.strict && value.is_some_and(|value| value.is_missing(row, &plan.rules.missing));
+        let missing = value.is_some_and(|value| value.is_missing(row, &plan.rules.missing));
         for (at, (cells, (column, condition))) in
             self.conditions.iter().zip(&plan.rules.conditions).enumerate()
         {
@@ -203,15 +202,17 @@ impl BatchColumns<'_> {
             });
         }
         verdict.hear(Want::Value, || {
-            if missing {
-                return Ok(Taken::Empty);
-            }
             let Some(value) = value else {
                 out.values.push(1.0);
                 return Ok(Taken::Entry);
             };
-            if value.is_null(row) {
-                return Err(format!("{} is null", value.name));
+            if missing {
+                return plan.rules.lacking(|| match value.is_null(row) {
+                    true => format!("{} is null", value.name),
+                    false => {
+                        format!("{} is missing: {}", value.name, shown(value.column.text(row).as_bytes()))
+                    }
+                });
             }
             if let Some(wide) = &plan.wide {
                 wide.push(number, out);

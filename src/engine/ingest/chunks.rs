@@ -35,11 +35,6 @@ pub struct Chunks {
     ended: bool,
 }
 
-/// Where the text of a file begins: behind a byte-order mark.
-pub(super) fn text_start(bytes: &[u8], first_line: u64) -> usize {
-    if first_line == 1 && bytes.starts_with(b"\xef\xbb\xbf") { 3 } else { 0 }
-}
-
 /// Whether a line holds nothing that counts.
 pub(super) fn is_idle(line: &[u8], comments: bool) -> bool {
     let line = line.trim_ascii_start();
@@ -85,9 +80,7 @@ impl Chunks {
             let bytes = std::mem::replace(&mut self.rest, rest);
             let begins = self.header;
             if begins {
-                let start = text_start(&bytes, self.line);
-                self.header =
-                    bytes[start..].split(|&byte| byte == b'\n').all(|line| is_idle(line, self.comments));
+                self.header = bytes.split(|&byte| byte == b'\n').all(|line| is_idle(line, self.comments));
             }
             self.check_lines(&bytes, begins)?;
             let chunk = Chunk { first_line: self.line, input_bytes: 0, begins, bytes, bad };
@@ -124,12 +117,11 @@ impl Chunks {
             let mut header = self.header;
             while let Some(quote) = memchr::memchr(b'"', &text[at..]).map(|length| at + length) {
                 let line = memchr::memrchr(b'\n', &text[at..quote]).map_or(at, |length| at + length + 1);
-                let begin = if line == 0 { text_start(text, self.line) } else { line };
                 header = header
                     && text[at..line].split(|&byte| byte == b'\n').all(|line| is_idle(line, self.comments));
-                match quotes.record(text, begin, self.ended, header, &mut fields) {
+                match quotes.record(text, line, self.ended, header, &mut fields) {
                     Record::Whole(end) => {
-                        header &= is_idle(&text[begin..end], self.comments);
+                        header &= is_idle(&text[line..end], self.comments);
                         at = end;
                     }
                     Record::Bad(record) => {

@@ -2,7 +2,7 @@
 
 use super::number::parse_number;
 use super::rules::{Condition, RowRules, Signs};
-use super::text::with_point;
+use super::text::about_comma;
 use super::times::TimesSeen;
 use super::wide::{Wide, WideRequest};
 use crate::message::list;
@@ -350,10 +350,9 @@ impl Columns {
 
     /// What is said of numbers that nothing but a comma keeps from being such.
     fn comma(&self) -> String {
-        let point = |text: &String| Some((text.clone(), with_point(text.as_bytes())?));
-        self.first.iter().find_map(point).map_or(String::new(), |(text, number)| {
-            format!("; '{text}' has a decimal comma: turn such commas into points first ({number})")
-        })
+        let about =
+            |text: &String| Some(format!("; '{text}' has a comma: {}", about_comma(text.as_bytes())?));
+        self.first.iter().find_map(about).unwrap_or_default()
     }
 
     fn value_by_name(&self, taken: &[usize]) -> Option<usize> {

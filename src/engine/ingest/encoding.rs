@@ -12,6 +12,9 @@ use std::sync::{Arc, OnceLock};
 
 /// Bytes that are decoded at a time.
 const PIECE: usize = 1 << 16;
+/// Byte-order marks.
+const MARKS: [(&[u8], &encoding_rs::Encoding); 3] =
+    [(b"\xef\xbb\xbf", UTF_8), (b"\xff\xfe", UTF_16LE), (b"\xfe\xff", UTF_16BE)];
 /// How much of a file is looked at to tell UTF-16 without a mark.
 const SAMPLE: usize = 1 << 12;
 
@@ -74,11 +77,13 @@ struct Written {
 }
 
 impl FoundEncoding {
-    /// Its byte-order mark, where it has one that is not part of its text.
+    /// Its byte-order mark, where it has one: it is no part of the text.
     pub fn mark(&self) -> &'static [u8] {
         match self.0.get() {
-            Some(Written { encoding, mark: true }) if encoding.of == UTF_16BE => b"\xfe\xff",
-            Some(Written { mark: true, .. }) => b"\xff\xfe",
+            Some(Written { encoding, mark: true }) => match MARKS.iter().find(|(_, of)| *of == encoding.of) {
+                Some((mark, _)) => mark,
+                None => b"",
+            },
             _ => b"",
         }
     }
@@ -131,27 +136,32 @@ pub(super) fn decoded(
         found: found.clone(),
         control,
     };
-    if let Some(encoding) = state {
-        text.begin(encoding, mark > 0, asked.is_none());
+    match state {
+        Some(encoding) if encoding.of == UTF_8 && asked.is_none() => {
+            // Nobody else sets it.
+            let _ = found.0.set(Written { encoding, mark: true });
+            text.state = State::Plain;
+        }
+        Some(encoding) => text.begin(encoding, mark > 0, asked.is_none()),
+        None => {}
     }
     Ok((Box::new(text), found))
 }
 
 /// The encoding that the beginning of a file tells, and the length of its mark.
 fn first_state(begun: &[u8], asked: Option<Encoding>) -> (Option<Encoding>, usize) {
-    let utf16 = |of| Some(Encoding { of, either: false });
-    let marked = match begun {
-        [0xff, 0xfe, ..] => utf16(UTF_16LE),
-        [0xfe, 0xff, ..] => utf16(UTF_16BE),
-        _ => None,
+    let be = |of| Encoding { of, either: false };
+    let may_be = |of| match asked {
+        None => true,
+        Some(asked) if asked.either => be(of).is_utf16(),
+        Some(asked) => asked.of == of,
     };
-    let unmarked = || zeros(begun).and_then(utf16);
+    if let Some((mark, of)) = MARKS.iter().find(|(mark, of)| begun.starts_with(mark) && may_be(of)) {
+        return (Some(be(of)), mark.len());
+    }
     match asked {
-        None => marked.map_or_else(|| (unmarked(), 0), |marked| (Some(marked), 2)),
-        Some(asked) if asked.either => {
-            marked.map_or_else(|| (unmarked().or(Some(asked)), 0), |marked| (Some(marked), 2))
-        }
-        Some(asked) => (Some(asked), if marked.is_some_and(|marked| marked.of == asked.of) { 2 } else { 0 }),
+        Some(asked) if !asked.either => (Some(asked), 0),
+        _ => (zeros(begun).map(be).or(asked), 0),
     }
 }
 

@@ -304,18 +304,24 @@ impl NpyCells {
     }
 
     fn taken(&self, value: f64, indices: &[u32], rules: &RowRules) -> Result<Taken, String> {
+        let missing = value.is_nan() || rules.missing.has_number(value);
         for (column, condition) in &rules.conditions {
-            let number = indices.get(*column).map_or(value, |&index| f64::from(index));
-            if !number.is_nan() && !condition.meets(rules::Cell::Number(number))? {
+            let number = match indices.get(*column) {
+                Some(&index) => f64::from(index),
+                // That a value is missing is said of the value.
+                None if missing => continue,
+                None => value,
+            };
+            if !condition.meets(rules::Cell::Number(number))? {
                 return Ok(Taken::LeftOut);
             }
         }
-        match value {
-            value if !rules.strict && (value.is_nan() || rules.missing.has_number(value)) => Ok(Taken::Empty),
-            value if value.is_finite() => {
-                rules.check(value, &format!("the cell {indices:?}")).map(|()| Taken::Entry)
-            }
-            value => Err(format!("the cell {indices:?} is {value}, which is no finite number")),
+        if missing {
+            return rules.lacking(|| format!("the cell {indices:?} is missing: '{value}'"));
+        }
+        match value.is_finite() {
+            true => rules.check(value, &format!("the cell {indices:?}")).map(|()| Taken::Entry),
+            false => Err(format!("the cell {indices:?} is {value}, which is no finite number")),
         }
     }
 }

@@ -50,11 +50,9 @@ impl Field {
 /// A line that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BadRecord {
-    /// Where the record begins.
+    /// Where it begins.
     pub start: usize,
-    /// Where the quote stands that is wrong.
-    pub opens: usize,
-    /// Where the next record begins: on the next line.
+    /// Where the next one begins.
     pub end: usize,
     /// What is wrong.
     pub what: String,
@@ -93,6 +91,10 @@ impl Quotes {
             None => single.push((plan.value, plan.value_name.clone())),
         }
         single.extend(plan.weight.clone());
+        single.extend(plan.time.map(|column| (column, "the time".into())));
+        // What is compared with a text may be one of several lines.
+        let conditions = plan.rules.conditions.iter().filter(|(_, condition)| !condition.is_of_text());
+        single.extend(conditions.map(|(column, condition)| (*column, condition.column.clone())));
         Self::new(delimiter, plan.count, single, comments)
     }
 
@@ -114,59 +116,35 @@ impl Quotes {
                 None => Record::Cut,
             };
         }
-        let bad = |opens: usize, what: String| match memchr::memchr(b'\n', &text[opens..]) {
-            Some(at) => Record::Bad(BadRecord { start, opens, end: opens + at + 1, what }),
-            None if ended => Record::Bad(BadRecord { start, opens, end: text.len(), what }),
+        // Only the line goes that the record begins on: the quote that is blamed stands there, and what is below may
+        // be good.
+        let bad = |what: String| match memchr::memchr(b'\n', &text[start..]) {
+            Some(at) => Record::Bad(BadRecord { start, end: start + at + 1, what }),
+            None if ended => Record::Bad(BadRecord { start, end: text.len(), what }),
             None => Record::Cut,
         };
-        // A quote that opens a field over several lines.
+        // The first quote that opens a field over several lines, and over how many.
         let mut spans = None;
         let mut at = start;
         let end = loop {
-            let begin = at;
             if text.get(at) == Some(&b'"') {
-                let (close, doubled) = match closing(text, start, at, ended) {
-                    Closing::At(close, doubled) => (close, doubled),
-                    Closing::Cut => return Record::Cut,
-                    Closing::Never => {
-                        let what = "the quote that opens here is never closed: remove it, or close the field \
-                                    with another";
-                        return bad(at, what.into());
+                let field = match self.quoted(text, start, at, ended) {
+                    Ok(field) => field,
+                    Err(None) => return Record::Cut,
+                    Err(Some(what)) => {
+                        return bad(spans.map_or(what, |(_, lines)| {
+                            stray(lines, "a later quote of this row is wrong, too")
+                        }));
                     }
                 };
-                let mut behind = close + 1;
-                let blank = |byte: u8| matches!(byte, b' ' | b'\t' | b'\r') && byte != self.delimiter;
-                while text.get(behind).is_some_and(|&byte| blank(byte)) {
-                    behind += 1;
+                let lines = breaks(&text[field.inner.clone()]);
+                if spans.is_none() && lines > 0 {
+                    spans = Some((at, lines));
                 }
-                match text.get(behind) {
-                    None if !ended => return Record::Cut,
-                    Some(&byte) if byte != b'\n' && byte != self.delimiter => {
-                        let inner = &text[at + 1..close];
-                        return bad(
-                            at,
-                            match breaks(inner) {
-                                0 => format!(
-                                    "text follows the quote that closes {}: write a quote inside a quoted field \
-                                 twice (\"\"), or remove it",
-                                    shown(inner)
-                                ),
-                                lines => format!(
-                                    "the quote that opens here meets the next one {}, with text behind it: is it a \
-                                 stray quote? remove it, or write quotes inside a quoted field twice (\"\")",
-                                    below(lines)
-                                ),
-                            },
-                        );
-                    }
-                    _ => {}
-                }
-                if spans.is_none() && breaks(&text[at..close]) > 0 {
-                    spans = Some((at, close));
-                }
-                fields.push(Field { outer: begin..behind, inner: at + 1..close, doubled });
-                at = behind;
+                at = field.outer.end;
+                fields.push(field);
             } else {
+                let begin = at;
                 at = match memchr::memchr2(self.delimiter, b'\n', text.get(at..).unwrap_or_default()) {
                     Some(length) => at + length,
                     None if ended => text.len(),
@@ -174,10 +152,12 @@ impl Quotes {
                 };
                 fields.push(Field { outer: begin..at, inner: begin..at, doubled: false });
             }
+            // Stray quotes can pair up to the end of the file, anew from every line.
+            let too_many = spans.is_some() && !header && fields.len() > self.count;
             match text.get(at) {
-                None => break at,
                 Some(b'\n') => break at + 1,
-                Some(_) => at += 1,
+                Some(_) if !too_many => at += 1,
+                _ => break at,
             }
         };
         if let Some(last) = fields.last_mut() {
@@ -187,32 +167,80 @@ impl Quotes {
                 }
             }
         }
-        let Some((opens, close)) = spans.filter(|_| !header) else { return Record::Whole(end) };
-        let lines = breaks(&text[opens..close]);
+        let Some((opens, lines)) = spans.filter(|_| !header) else { return Record::Whole(end) };
         if fields.len() != self.count {
-            let what = format!(
-                "{} fields where {} were expected, with the quote that opens here closed {}: is it a stray \
-                 quote? remove it",
-                fields.len(),
-                self.count,
+            let found = match fields.len() > self.count {
+                true => format!("more than {} fields", self.count),
+                false => format!("{} fields where {} were expected", fields.len(), self.count),
+            };
+            return bad(format!(
+                "{found}, with the quote that opens here closed {}: is it a stray quote? remove it",
                 below(lines)
-            );
-            return bad(opens, what);
+            ));
         }
         for (column, name) in &self.single {
             let Some(field) = fields.get(*column) else { continue };
-            let lines = breaks(text[field.inner.clone()].trim_ascii());
-            if lines > 0 {
-                let what = format!(
+            if breaks(text[field.inner.clone()].trim_ascii()) == 0 {
+                continue;
+            }
+            return bad(match field.outer.start == opens {
+                true => format!(
                     "{name} holds line breaks: the quote that opens here is closed {}; remove it if it is a stray \
                      one, else take the line breaks out of {name}",
                     below(lines)
-                );
-                return bad(field.outer.start, what);
-            }
+                ),
+                false => stray(lines, &format!("{name} behind it holds line breaks, too")),
+            });
         }
         Record::Whole(end)
     }
+
+    /// The field whose quote opens at `at`, in a record that begins at `start`; or what is wrong with it, or nothing
+    /// where more text is needed to tell.
+    fn quoted(&self, text: &[u8], start: usize, at: usize, ended: bool) -> Result<Field, Option<String>> {
+        let (close, doubled) = match closing(text, start, at, ended) {
+            Closing::At(close, doubled) => (close, doubled),
+            Closing::Cut => return Err(None),
+            Closing::Never => {
+                let what =
+                    "the quote that opens here is never closed: remove it, or close the field with another";
+                return Err(Some(what.into()));
+            }
+        };
+        let mut behind = close + 1;
+        let blank = |byte: u8| matches!(byte, b' ' | b'\t' | b'\r') && byte != self.delimiter;
+        while text.get(behind).is_some_and(|&byte| blank(byte)) {
+            behind += 1;
+        }
+        let inner = at + 1..close;
+        match text.get(behind) {
+            None if !ended => Err(None),
+            Some(&byte) if byte != b'\n' && byte != self.delimiter => {
+                Err(Some(match breaks(&text[inner.clone()]) {
+                    0 => format!(
+                        "text follows the quote that closes {}: write a quote inside a quoted field twice (\"\"), or \
+                         remove it",
+                        shown(&text[inner])
+                    ),
+                    lines => format!(
+                        "the quote that opens here meets the next one {}, with text behind it: is it a stray quote? \
+                         remove it, or write quotes inside a quoted field twice (\"\")",
+                        below(lines)
+                    ),
+                }))
+            }
+            _ => Ok(Field { outer: at..behind, inner, doubled }),
+        }
+    }
+}
+
+/// What to say of a quote that is closed, but not where the row ends well.
+fn stray(lines: usize, what: &str) -> String {
+    format!(
+        "the quote that opens here is closed {}, and {what}: is it a stray quote? remove it, or write quotes inside a \
+         quoted field twice (\"\")",
+        below(lines)
+    )
 }
 
 enum Closing {
@@ -266,7 +294,8 @@ mod tests {
                     at = end;
                 }
                 Record::Bad(record) => {
-                    bad.push(1 + breaks(&text[..record.opens]) as u64);
+                    assert_eq!(breaks(&text[record.start..record.end - 1]), 0, "one line");
+                    bad.push(1 + breaks(&text[..record.start]) as u64);
                     at = record.end;
                 }
                 Record::Cut => panic!("there is no more"),
@@ -285,6 +314,22 @@ mod tests {
         // Closed again by another stray one, with the right number of fields or not.
         assert_eq!(read(b"\"1,2,3\n4\",5,6\n").1, [1]);
         assert_eq!(read(b"1,2,\"3\n4,5\",6\n").1, [1]);
+        // Closed by another far below, and only what follows that one is wrong.
+        let good = "4,5,6\n".repeat(100);
+        for last in ["7,8\",\"9\n", "7,8\",\"9\"x\n", "7\",\"8,9\n10\"x,11,12\n"] {
+            let (records, bad) = read(format!("1,\"2,3\n{good}{last}{good}").as_bytes());
+            assert_eq!(bad[..2], [1, 102], "{last}");
+            assert_eq!(records.iter().filter(|record| **record == ["4", "5", "6"]).count(), 200, "{last}");
+        }
+        // A field that must not have line breaks, behind one that may.
+        let quotes = Quotes::new(Delimiter::Byte(b','), 3, vec![(2, "c".into())], false).unwrap();
+        let text = b"1,\"a\n4,5,6\n7,8,9\",\"3\n4\"\n";
+        let Record::Bad(record) = quotes.record(text, 0, true, false, &mut Vec::new()) else { panic!() };
+        assert_eq!((record.start, record.end), (0, 5));
+        assert!(
+            record.what.contains("closed 2 lines below, and c behind it holds line breaks"),
+            "{record:?}"
+        );
         let (records, bad) = read(b"1,\"say \"\"hi\"\"\nthere\" ,3\n");
         assert!(bad.is_empty());
         assert_eq!(records, [["1", "say \"hi\"\nthere", "3"]]);

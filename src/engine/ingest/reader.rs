@@ -204,7 +204,7 @@ pub fn open_source(source: &Source, options: &ReadOptions, control: &Control) ->
     }
     let tns =
         options.format == Some(Format::Tns) || options.format.is_none() && plain_name(path).ends_with(".tns");
-    let text = begun.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&begun);
+    let text = begun.as_slice();
     if let Some(nul) = memchr::memchr(0, text) {
         let line = memchr::memchr_iter(b'\n', &text[..nul]).count() as u64 + 1;
         if line > 1 {

@@ -2,6 +2,7 @@
 
 use super::arrow::Column;
 use super::number::parse_number;
+use super::rows::Taken;
 use super::text::shown;
 use crate::times::parse_time;
 use crate::transform::Transform;
@@ -170,6 +171,11 @@ impl Condition {
         })
     }
 
+    /// Whether cells are compared with a text, not with a number or a date.
+    pub(super) fn is_of_text(&self) -> bool {
+        self.constant == Constant::Text
+    }
+
     /// Whether a cell meets it. What is missing differs from every constant but the empty text, and is
     /// neither less nor more than any; what cannot be compared is an error.
     pub fn meets(&self, cell: Cell<'_>) -> Result<bool, String> {
@@ -243,6 +249,12 @@ pub struct RowRules {
 }
 
 impl RowRules {
+    /// What becomes of a row whose value is missing; `what` is said where that is an error.
+    #[inline]
+    pub(super) fn lacking(&self, what: impl FnOnce() -> String) -> Result<Taken, String> {
+        if self.strict { Err(what()) } else { Ok(Taken::Empty) }
+    }
+
     /// What is wrong with a value of this name, where it cannot be kept.
     #[inline]
     pub(super) fn check(&self, value: f64, name: &str) -> Result<(), String> {

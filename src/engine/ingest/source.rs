@@ -215,10 +215,17 @@ impl<R: Read> Read for Members<R> {
                 return Ok(count);
             }
             let Some(mut input) = self.member.take().map(GzDecoder::into_inner) else { break };
+            // Zeros fill up the last block of a tape.
+            loop {
+                let zeros = input.fill_buf()?.iter().take_while(|&&byte| byte == 0).count();
+                if zeros == 0 {
+                    break;
+                }
+                input.consume(zeros);
+            }
             match input.fill_buf()?.first() {
                 Some(0x1f) => self.member = Some(GzDecoder::new(input)),
-                // Zeros fill up the last block of a tape.
-                None | Some(0) => {}
+                None => {}
                 Some(_) => {
                     let what = "something that is no gzip follows the compressed data: take it off, or fetch the file \
                                 again";

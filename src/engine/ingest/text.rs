@@ -1,6 +1,6 @@
 //! Delimited text to rows, a chunk at a time.
 
-use super::chunks::{Chunk, is_idle, text_start};
+use super::chunks::{Chunk, is_idle};
 use super::columns::{FilePlan, ModeRole};
 use super::dialect::Delimiter;
 use super::number::{parse_integer, parse_number};
@@ -118,16 +118,13 @@ impl Parser {
         let (mut unquoted, mut parts, mut places) = (Vec::new(), Vec::new(), Vec::new());
         let mut bad = chunk.bad.iter().peekable();
         let mut header = chunk.begins && self.skip_first;
-        let mut start = text_start(text, chunk.first_line);
-        let mut number = chunk.first_line;
+        let (mut start, mut number) = (0, chunk.first_line);
         while start < text.len() {
             let rows = batch.len();
             if let Some(record) = bad.next_if(|record| record.start == start) {
                 header = false;
-                let breaks =
-                    |from: usize, to: usize| memchr::memchr_iter(b'\n', &text[from..to]).count() as u64;
-                batch.reject(rows, number + breaks(start, record.opens), record.what.clone());
-                number += breaks(start, record.end);
+                batch.reject(rows, number, record.what.clone());
+                number += 1;
                 start = record.end;
                 continue;
             }
@@ -248,7 +245,10 @@ impl Parser {
         batch: &mut RowBatch,
     ) -> Result<Taken, String> {
         match want {
-            Want::Value if !self.rules.strict && self.rules.missing.has(field) => return Ok(Taken::Empty),
+            Want::Value if self.rules.missing.has(field) => {
+                let name = &self.names[self.roles.len()];
+                return self.rules.lacking(|| format!("{name} is missing: {}", shown(field)));
+            }
             Want::Value => match parse_number(field) {
                 Some(number) if number.is_finite() => {
                     self.rules.check(number, &self.names[self.roles.len()])?;
@@ -422,11 +422,20 @@ pub fn check_index(id: i64, base: i64, dim: Option<u32>, name: &str) -> Result<i
     }
 }
 
-/// A number that has a decimal comma, with a point.
-pub(super) fn with_point(field: &[u8]) -> Option<String> {
+/// What to do about the comma of something that would be a number without it.
+pub(super) fn about_comma(field: &[u8]) -> Option<String> {
     let (whole, part) = std::str::from_utf8(field).ok()?.split_once(',')?;
     let number = format!("{whole}.{part}");
-    parse_number(number.as_bytes()).map(|_| number)
+    parse_number(number.as_bytes())?;
+    let decimal = format!("turn decimal commas into points first ({number})");
+    // Before three digits it may as well stand between thousands.
+    let digits = whole.trim_start_matches(['-', '+']);
+    let thousands = matches!(digits.len(), 1..=3) && !digits.starts_with('0');
+    let thousands = thousands && part.len() == 3 && part.bytes().all(|byte| byte.is_ascii_digit());
+    Some(match thousands {
+        true => format!("{decimal}, or take out those between thousands ({whole}{part})"),
+        false => decimal,
+    })
 }
 
 /// What a field needs that should be a number.
@@ -434,9 +443,8 @@ fn hint(field: &[u8], name: &str) -> String {
     if field.eq_ignore_ascii_case(name.as_bytes()) {
         return ": is this the header once more? `skip_bad` leaves such lines out".into();
     }
-    with_point(field).map_or(String::new(), |number| {
-        format!(": numbers have a decimal point here, so turn decimal commas into points first ({number})")
-    })
+    about_comma(field)
+        .map_or(String::new(), |what| format!(": numbers have a decimal point and no comma here, so {what}"))
 }
 
 /// Whether it looks like 06/10/2024 or 6.10.2024.

@@ -53,6 +53,9 @@ pub struct ModelAbout {
     /// What its values are of those that it was fitted to; what it says is in their own units.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transform: Option<Transformed>,
+    /// What stood for a missing value in its data, beside what does so everywhere.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<String>,
     /// The ranks.
     pub rank: Vec<usize>,
     /// How many numbers of the core are in the file, where that is not all of them but those that are not zero.
@@ -201,6 +204,7 @@ impl Model {
             value: manifest.value.clone(),
             weights: manifest.weights.as_ref().and_then(|weights| weights.given().cloned()),
             transform: manifest.transform,
+            missing: manifest.missing.clone(),
             rank: fit.point.ranks().to_vec(),
             core_numbers: sparse_numbers(&fit.point.core),
             iteration: fit.iteration,

@@ -212,6 +212,9 @@ pub struct Manifest {
     /// What the values are kept as, where that is not what they were.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transform: Option<Transformed>,
+    /// What stood for a missing value in the files, beside what does so everywhere: further rows may have it, too.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<String>,
     /// How many of the entries are cells that had none, drawn as zeros; none where all were observed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub absent: Option<u64>,
@@ -270,6 +273,7 @@ impl Manifest {
             duplicates_rule: String::new(),
             split_rule: String::new(),
             values: ValueStatistics::expected(),
+            missing: Vec::new(),
             absent: None,
             weights: None,
             transform: None,

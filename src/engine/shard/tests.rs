@@ -84,6 +84,7 @@ fn dataset(directory: &Path, entries: &[Entry]) -> PathBuf {
         mode_order_reason: "because".into(),
         duplicates: 0,
         duplicates_rule: "mean".into(),
+        missing: Vec::new(),
         absent: None,
         transform: None,
         split_rule: "none".into(),

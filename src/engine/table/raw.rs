@@ -25,8 +25,8 @@ pub struct RawRow<'b> {
     pub fields: Vec<Range<usize>>,
     /// The line that it begins on, from 1.
     pub line: u64,
-    /// What is wrong with its quotes, and on which line; it has no fields then.
-    pub flaw: Option<(u64, String)>,
+    /// What is wrong with its quotes; it is one line without fields then.
+    pub flaw: Option<String>,
 }
 
 impl RawRow<'_> {
@@ -54,7 +54,7 @@ pub struct RawRows {
 enum Found {
     Plain(usize),
     Quoted(usize, Vec<Field>),
-    Flawed(usize, usize, String),
+    Flawed(usize, String),
 }
 
 impl RawRows {
@@ -90,12 +90,11 @@ impl RawRows {
             self.ended = read.map_err(|error| read_error(&self.path, error))? == 0;
         };
         let length = match &found {
-            Found::Plain(length) | Found::Quoted(length, _) | Found::Flawed(length, ..) => *length,
+            Found::Plain(length) | Found::Quoted(length, _) | Found::Flawed(length, _) => *length,
         };
         let whole = &self.buffer[self.at..self.at + length];
         let line = self.line;
-        let breaks = |text: &[u8]| memchr::memchr_iter(b'\n', text).count() as u64;
-        self.line += breaks(whole);
+        self.line += memchr::memchr_iter(b'\n', whole).count() as u64;
         self.at += length;
         let bytes = whole.strip_suffix(b"\n").unwrap_or(whole);
         let bytes = bytes.strip_suffix(b"\r").unwrap_or(bytes);
@@ -104,7 +103,7 @@ impl RawRows {
         let (fields, flaw) = match found {
             Found::Plain(_) => (fields(self.delimiter, bytes), None),
             Found::Quoted(_, fields) => (fields.into_iter().map(|field| field.outer).collect(), None),
-            Found::Flawed(_, at, what) => (Vec::new(), Some((line + breaks(&whole[..at]), what))),
+            Found::Flawed(_, what) => (Vec::new(), Some(what)),
         };
         Ok(Some(RawRow { bytes, end, fields, line, flaw }))
     }
@@ -120,15 +119,10 @@ impl RawRows {
         else {
             return Some(Found::Plain(line));
         };
-        let start = if self.line == 1 && bytes.starts_with(b"\xef\xbb\xbf") { 3 } else { 0 };
         let mut fields = Vec::new();
-        match quotes.record(bytes, start, self.ended, self.header, &mut fields) {
-            Record::Whole(end) => {
-                // What is copied in front of the first field is part of it.
-                fields.iter_mut().take(1).for_each(|field| field.outer.start = 0);
-                Some(Found::Quoted(end, fields))
-            }
-            Record::Bad(record) => Some(Found::Flawed(record.end, record.opens, record.what)),
+        match quotes.record(bytes, 0, self.ended, self.header, &mut fields) {
+            Record::Whole(end) => Some(Found::Quoted(end, fields)),
+            Record::Bad(record) => Some(Found::Flawed(record.end, record.what)),
             Record::Cut => None,
         }
     }

@@ -92,9 +92,6 @@ impl Table {
         if memchr::memchr(0, &begun).is_some() {
             return Err(Error::input(name, "this is a binary file, not text (nor Parquet, gzip or zstd)"));
         }
-        if begun.starts_with(b"\xef\xbb\xbf") {
-            begun.drain(..3);
-        }
         if begun.trim_ascii().is_empty() {
             return Err(Error::input(name, "the file is empty"));
         }
@@ -171,9 +168,10 @@ impl Table {
                 let mut rows = Rows::new(width);
                 while !rows.full() {
                     let Some(row) = lines.next_row()? else { break };
-                    let wrong = |(line, what)| Error::Row { file: self.path.clone(), line, what };
-                    if let Some(flaw) = row.flaw {
-                        return Err(wrong(flaw));
+                    let line = row.line;
+                    let wrong = |what| Error::Row { file: self.path.clone(), line, what };
+                    if let Some(what) = row.flaw {
+                        return Err(wrong(what));
                     }
                     let fields: Vec<Cow<'_, [u8]>> =
                         row.fields.iter().map(|place| unquoted(&row.bytes[place.clone()])).collect();
@@ -183,8 +181,7 @@ impl Table {
                     {
                         continue;
                     }
-                    rows.push(fields.iter().map(AsRef::as_ref), row.line)
-                        .map_err(|what| wrong((row.line, what)))?;
+                    rows.push(fields.iter().map(AsRef::as_ref), line).map_err(wrong)?;
                 }
                 rows.finish(&self.schema)
             }
