@@ -38,7 +38,7 @@ Examples:
   tenfill fill readings.csv -o filled.csv --keep run        keeps the run, for predict and report
   tenfill fill more.csv -o filled.csv --run run             with a model that is there already")]
 pub(super) struct Arguments {
-    /// The table or array
+    /// The table or array; - for standard input
     input: PathBuf,
     /// The table to write: .csv, .tsv (also .gz, .zst), .parquet, or .npy for an array
     #[arg(short, long, value_name = "OUT")]
