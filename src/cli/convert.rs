@@ -105,7 +105,7 @@ pub(super) struct ConvertArguments {
     /// (numbers)
     #[arg(long, value_name = "MODE=WIDTH", value_parser = parse_bin)]
     bin: Vec<(String, Binning)>,
-    /// Shares of train/validation/test by a seeded hash, or 'time', or 'none' [default: 80/10/10]
+    /// Shares of train/validation/test by a seeded hash, or 'time', or 'none' [default: 80/10/10; of fill 90/5/5]
     #[arg(long, value_parser = SplitRule::parse)]
     split: Option<SplitRule>,
     /// Column of times for --split time, where it is not a mode

@@ -8,7 +8,7 @@ use serde_json::json;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use tenfill_engine::error::Result;
-use tenfill_engine::fill::{FillOptions, Filled, HeldOut, SPLIT, fill, usual_config};
+use tenfill_engine::fill::{FillOptions, Filled, HeldOut, SPLIT, check_split, fill, usual_config};
 use tenfill_engine::run::Limits;
 use tenfill_engine::shard::Dataset;
 use tenfill_engine::units::{self, digits};
@@ -93,6 +93,9 @@ pub(super) fn run(arguments: Arguments, context: &Context) -> Result<ExitCode> {
         converting.options(vec![input], output.clone(), seed, Some(limits.memory), threads, force)?;
     if !held_out {
         convert.split = SPLIT;
+    }
+    if run.is_none() {
+        check_split(&convert, rank.as_ref().and_then(RankArgument::given))?;
     }
     let options = FillOptions { convert, output: output.clone(), force, run, keep, all_cells, sd };
     let configure = |dataset: &Dataset| {

@@ -45,6 +45,7 @@ mod sweeps;
 mod team;
 mod thresholds;
 mod times_split;
+mod tiny;
 mod traces;
 mod transform;
 mod uneven;

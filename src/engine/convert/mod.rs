@@ -28,6 +28,7 @@ mod split;
 mod spool;
 
 pub use append::{AppendOptions, append, append_batches, append_on};
+pub use build::NO_TRAIN;
 pub use gather::Gather;
 pub use options::{ConvertOptions, Converted, Duplicates, SplitRule};
 

@@ -12,7 +12,7 @@ mod columns;
 mod learn;
 mod text;
 
-pub use learn::{SPLIT, usual_config};
+pub use learn::{SPLIT, check_split, usual_config};
 
 use crate::answer::evaluate_split;
 use crate::control::Control;
@@ -151,7 +151,7 @@ pub fn fill(
     let scratch = options.convert.temp_dir.clone().unwrap_or_else(|| beside(&options.output));
     let source = open(options, &scratch, control)?;
     let name = source.name();
-    check_kind(options, &source, &output, control)?;
+    let long = check_kind(options, &source, &output, control)?;
     let mut filled = Filled::default();
     let mut home = None;
     let place = match (&options.run, &options.keep) {
@@ -163,7 +163,8 @@ pub fn fill(
         }
     };
     if options.run.is_none() {
-        filled.outcome = Some(learn::learn(options, &place, &source, configure, limits, control, observe)?);
+        filled.outcome =
+            Some(learn::learn(options, &place, &source, long, configure, limits, control, observe)?);
     }
     let model = if options.sd { Model::read_with_uncertainty(&place) } else { Model::read(&place) }?;
     filled.sd = options.sd && model.uncertainty.is_some();
@@ -229,8 +230,8 @@ fn open(options: &FillOptions, scratch: &Path, control: &Control) -> Result<Sour
     Ok(source.encoded(options.convert.read.dialect.encoding))
 }
 
-/// What can be said when it is known what the table is, before any work is done.
-fn check_kind(options: &FillOptions, source: &Source, output: &Output, control: &Control) -> Result<()> {
+/// What can be said when it is known what the table is, before any work is done. Whether it is a long one.
+fn check_kind(options: &FillOptions, source: &Source, output: &Output, control: &Control) -> Result<bool> {
     let table = source.name();
     let is_array = header_of(source, control)?;
     if options.sd && (is_array.is_some() || options.convert.read.columns.wide.is_some()) {
@@ -256,7 +257,7 @@ fn check_kind(options: &FillOptions, source: &Source, output: &Output, control: 
             "`all_cells` is for long tables: a wide one or an array has a place for all",
         ));
     }
-    Ok(())
+    Ok(long)
 }
 
 fn beside(output: &Path) -> PathBuf {
