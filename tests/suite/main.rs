@@ -10,6 +10,7 @@ mod bound;
 mod common;
 mod complete;
 mod components;
+mod conditions;
 mod crash;
 mod earlier;
 mod encoding;

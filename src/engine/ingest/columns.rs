@@ -483,7 +483,10 @@ impl Columns {
 
     /// Which rows are taken.
     pub(super) fn rules(&self, request: &ColumnRequest) -> Result<RowRules, String> {
-        let place = |condition: &Condition| Ok((self.find(&condition.column)?, condition.clone()));
+        let place = |condition: &Condition| {
+            condition.check_names(self.names.as_deref().unwrap_or_default())?;
+            Ok((self.find(&condition.column)?, condition.clone()))
+        };
         let conditions = request.conditions.iter().map(place).collect::<Result<_, String>>()?;
         let missing = Signs::new(&request.missing);
         Ok(RowRules { strict: request.strict, missing, conditions, transform: request.transform })

@@ -440,7 +440,7 @@ fn hint(field: &[u8], name: &str) -> String {
 }
 
 /// Whether it looks like 06/10/2024 or 6.10.2024.
-fn is_other_date(field: &[u8]) -> bool {
+pub(super) fn is_other_date(field: &[u8]) -> bool {
     let mut parts = field.split(|byte| b"/.-".contains(byte));
     let mut number = || parts.next().is_some_and(|part| part.first().is_some_and(u8::is_ascii_digit));
     number() && number() && number()
