@@ -17,6 +17,7 @@ mod encoding;
 mod fill;
 mod fill_sd;
 mod found_rank;
+mod guesses;
 mod inside;
 mod interrupted;
 mod joined;

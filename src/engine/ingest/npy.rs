@@ -203,8 +203,8 @@ impl NpyHeader {
             }
         }
         let order = self.shape.len();
-        let names = match &request.modes {
-            Some(names) if names.len() == order => names.clone(),
+        let names: Vec<String> = match &request.modes {
+            Some(names) if names.len() == order => names.iter().map(|name| name.trim().to_string()).collect(),
             Some(names) => return Err(format!("`modes` names {} axes of {order}", names.len())),
             None => (1..=order).map(|axis| format!("axis{axis}")).collect(),
         };
