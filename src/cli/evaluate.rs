@@ -1,6 +1,6 @@
 //! `tenfill evaluate`.
 
-use super::outcome::{beside, say_little};
+use super::outcome::{beside, say_joined, say_little};
 use super::predict::in_pool;
 use super::{Context, given};
 use serde_json::json;
@@ -201,6 +201,9 @@ pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<ExitCode> 
             arguments.run.display(),
             arguments.on
         ));
+    }
+    if let On::Split(_) = on {
+        say_joined(&arguments.run, context);
     }
     let judges = !matches!(on, On::Split(Split::Train)) && found.r2().is_some_and(|r2| r2 > 0.0);
     say_little(found.over_biases().filter(|_| judges), context);

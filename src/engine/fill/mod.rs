@@ -284,6 +284,7 @@ fn held_out(
         Err(error) => return Err(error),
     };
     let manifest = dataset.manifest();
+    manifest.joined().iter().for_each(|what| control.say(what));
     let splits = [Split::Test, Split::Validation].into_iter();
     let Some(split) = splits.clone().find(|&split| manifest.split(split).entries > 0) else {
         return Ok(None);

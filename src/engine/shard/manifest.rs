@@ -282,6 +282,24 @@ impl Manifest {
         }
     }
 
+    /// How many rows an entry is the mean of, on average; none where hardly any were joined.
+    pub fn rows_per_entry(&self) -> Option<f64> {
+        let entries: u64 = Split::ALL.iter().map(|&split| self.split(split).entries).sum();
+        let observed = entries.saturating_sub(self.absent.unwrap_or(0));
+        let rows = (observed + self.duplicates) as f64 / observed.max(1) as f64;
+        // Less is nothing to speak of.
+        (self.duplicates_rule == "mean" && self.part.is_none() && rows >= 1.05).then_some(rows)
+    }
+
+    /// What is to be said of errors where entries are means of rows.
+    pub fn joined(&self) -> Option<String> {
+        let rows = self.rows_per_entry()?;
+        let told = if rows < 10.0 { format!("{rows:.1}") } else { format!("{rows:.0}") };
+        Some(format!(
+            "entries are means of {told} rows on average: errors and sd are of such means, and single rows differ more"
+        ))
+    }
+
     /// Whether an entry of this value was observed: where cells were drawn, zeros count as drawn.
     pub fn is_observed(&self, value: f64) -> bool {
         self.absent.is_none() || value != 0.0
