@@ -1,6 +1,6 @@
 //! `tenfill convert`.
 
-use super::{Context, Dims, parse_list};
+use super::{Context, Dims, parse_list, parse_threads};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -46,7 +46,7 @@ pub(super) struct Arguments {
     #[arg(long, value_parser = units::parse_size)]
     memory: Option<u64>,
     /// Threads [default: one per core]
-    #[arg(long)]
+    #[arg(long, value_parser = parse_threads)]
     threads: Option<usize>,
     /// Seeds the split
     #[arg(long, default_value_t = 1, allow_negative_numbers = true)]

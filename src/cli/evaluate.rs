@@ -2,7 +2,7 @@
 
 use super::outcome::{beside, say_joined, say_little};
 use super::predict::in_pool;
-use super::{Context, given};
+use super::{Context, given, parse_threads};
 use serde_json::json;
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -57,7 +57,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "MODE=ID", value_parser = given::parse, requires = "top", help_heading = "Ranking")]
     given: Vec<given::Given>,
     /// Threads [default: one per core]
-    #[arg(long)]
+    #[arg(long, value_parser = parse_threads)]
     threads: Option<usize>,
 }
 

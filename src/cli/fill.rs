@@ -1,9 +1,9 @@
 //! `tenfill fill`.
 
-use super::Context;
 use super::complete::{RankArgument, parse_ranks};
 use super::convert::ConvertArguments;
 use super::outcome::{say_learned, say_little};
+use super::{Context, parse_threads};
 use serde_json::json;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -71,7 +71,7 @@ pub(super) struct Arguments {
     #[arg(long, value_parser = units::parse_size)]
     memory: Option<u64>,
     /// Threads [default: one per core]
-    #[arg(long)]
+    #[arg(long, value_parser = parse_threads)]
     threads: Option<usize>,
     /// Replace the output, and the run that is kept, if they exist
     #[arg(long)]

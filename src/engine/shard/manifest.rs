@@ -235,6 +235,33 @@ pub struct Manifest {
     pub appended: u64,
 }
 
+/// Names of modes that hold times, or units of time.
+const TIME_NAMES: [&str; 16] = [
+    "timestamp",
+    "date",
+    "time",
+    "datetime",
+    "ts",
+    "t",
+    "step",
+    "year",
+    "quarter",
+    "month",
+    "week",
+    "day",
+    "hour",
+    "minute",
+    "second",
+    "season",
+];
+
+/// Whether a word of a name is one of times: `week`, `rating_timestamp`, `unixReviewTime`.
+fn is_time_name(name: &str) -> bool {
+    let lower = name.to_lowercase();
+    let mut words = lower.split(|c: char| !c.is_alphanumeric());
+    words.any(|word| TIME_NAMES.contains(&word) || word.ends_with("time") || word.ends_with("date"))
+}
+
 fn is_zero(number: &u64) -> bool {
     *number == 0
 }
@@ -280,6 +307,15 @@ impl Manifest {
             split_by: None,
             appended: 0,
         }
+    }
+
+    /// Whether the indices of a mode may be counted as time: it has bins, the name of times, or none of its own.
+    pub fn may_be_time(&self, mode: usize) -> bool {
+        let Mode { name, kind, .. } = &self.modes[mode];
+        let made = ["mode", "axis", "column"].iter().filter_map(|made| name.strip_prefix(made));
+        matches!(kind, ModeKind::Bins(_))
+            || is_time_name(name)
+            || made.into_iter().any(|number| number.parse::<usize>().is_ok())
     }
 
     /// How many rows an entry is the mean of, on average; none where hardly any were joined.
