@@ -3,7 +3,7 @@
 use crate::completion::control;
 use crate::{ConvertOptions, Result};
 use std::path::{Path, PathBuf};
-use tenfill_engine::fill::{FillOptions, fill, usual_config};
+use tenfill_engine::fill::{FillOptions, check_split, fill, usual_config};
 use tenfill_engine::run::{Limits, unobserved};
 
 pub use tenfill_engine::fill::{Filled, HeldOut};
@@ -89,6 +89,9 @@ impl Fill {
         let convert = self.table.for_fill()?;
         let limits = Limits { memory: convert.memory, threads: convert.read.threads, ..Limits::default() };
         let seed = convert.seed;
+        if self.run.is_none() {
+            check_split(&convert, self.rank.as_deref())?;
+        }
         let options = FillOptions {
             convert,
             output: output.as_ref().into(),

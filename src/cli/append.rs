@@ -1,7 +1,7 @@
 //! `tenfill append`.
 
-use super::Context;
 use super::convert::{ConvertArguments, take_batches, told};
+use super::{Context, parse_threads};
 use serde_json::json;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -40,7 +40,7 @@ pub(super) struct Arguments {
     #[arg(long, value_parser = units::parse_size)]
     memory: Option<u64>,
     /// Threads [default: one per core]
-    #[arg(long)]
+    #[arg(long, value_parser = parse_threads)]
     threads: Option<usize>,
     /// Seeds the split of the new entries [default: that of the dataset]
     #[arg(long, allow_negative_numbers = true)]

@@ -5,19 +5,19 @@ use super::convert::ConvertArguments;
 use super::method::{METHOD, MethodArguments, STOPPING, ToleranceArguments, check_tolerance};
 use super::outcome::report;
 use super::recipe::RecipeArguments;
-use super::{Context, Ranks, parse_list};
+use super::{Context, Ranks, parse_list, parse_threads};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tenfill_engine::convert::ConvertOptions;
 use tenfill_engine::error::{Error, IoContext, Result};
 use tenfill_engine::fetch::{fetch, is_dataset};
-use tenfill_engine::ingest;
+use tenfill_engine::ingest::{self, Binning, ModeRole};
 use tenfill_engine::kernel::Precision;
 use tenfill_engine::recipe::auto_rank;
 use tenfill_engine::run::{
     Config, Every, Init, Limits, RunDirectory, check_rank, check_start, complete, largest_rank,
 };
-use tenfill_engine::shard::{Dataset, Manifest};
+use tenfill_engine::shard::{Bins, Dataset, Manifest, ModeKind};
 use tenfill_engine::storage::{Output, RealDisk, RunLayout};
 use tenfill_engine::team::Team;
 use tenfill_engine::units;
@@ -97,7 +97,7 @@ pub(super) struct LimitArguments {
     #[arg(long, value_parser = units::parse_size)]
     memory: Option<u64>,
     /// Threads of each process [default: one per core, or the process's share of them]
-    #[arg(long)]
+    #[arg(long, value_parser = parse_threads)]
     threads: Option<usize>,
     /// Checkpoint after this many iterations or this time: 10, 5m or 10,5m; 0 at the end only
     #[arg(long, default_value = "10", value_parser = Every::parse, value_name = "N|TIME")]
@@ -262,13 +262,17 @@ fn check_raw(arguments: &Arguments, context: &Context) -> Result<()> {
     if !(input.is_file() || input.is_dir()) {
         return Ok(());
     }
-    let modes: Vec<(String, Option<u32>)> = {
-        let opened = ingest::open(input, &options.read, &context.control)?;
-        let whole = arguments.convert.given().next().is_none();
-        // Further files may have further ids.
-        opened.plan().dims().map(|(name, dim)| (name, dim.filter(|_| whole))).collect()
-    };
-    let manifest = Manifest::expected(&modes, options.holds_out_validation());
+    let plan = ingest::open(input, &options.read, &context.control)?.plan().clone();
+    let whole = arguments.convert.given().next().is_none();
+    // Further files may have further ids.
+    let modes: Vec<(String, Option<u32>)> =
+        plan.dims().map(|(name, dim)| (name, dim.filter(|_| whole))).collect();
+    let mut manifest = Manifest::expected(&modes, options.holds_out_validation());
+    for (mode, column) in manifest.modes.iter_mut().zip(&plan.modes) {
+        if let ModeRole::Bins(Binning { width, time }) = column.role {
+            mode.kind = ModeKind::Bins(Bins { origin: 0.0, width, time, per_second: 1.0, unit: None });
+        }
+    }
     check_start(&settle(arguments, &manifest, input, context.team)?, &manifest)
 }
 

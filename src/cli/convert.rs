@@ -1,6 +1,6 @@
 //! `tenfill convert`.
 
-use super::{Context, Dims, parse_list};
+use super::{Context, Dims, parse_list, parse_threads};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -46,7 +46,7 @@ pub(super) struct Arguments {
     #[arg(long, value_parser = units::parse_size)]
     memory: Option<u64>,
     /// Threads [default: one per core]
-    #[arg(long)]
+    #[arg(long, value_parser = parse_threads)]
     threads: Option<usize>,
     /// Seeds the split
     #[arg(long, default_value_t = 1, allow_negative_numbers = true)]
@@ -105,7 +105,7 @@ pub(super) struct ConvertArguments {
     /// (numbers)
     #[arg(long, value_name = "MODE=WIDTH", value_parser = parse_bin)]
     bin: Vec<(String, Binning)>,
-    /// Shares of train/validation/test by a seeded hash, or 'time', or 'none' [default: 80/10/10]
+    /// Shares of train/validation/test by a seeded hash, or 'time', or 'none' [default: 80/10/10; of fill 90/5/5]
     #[arg(long, value_parser = SplitRule::parse)]
     split: Option<SplitRule>,
     /// Column of times for --split time, where it is not a mode

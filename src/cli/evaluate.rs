@@ -1,8 +1,8 @@
 //! `tenfill evaluate`.
 
-use super::outcome::{beside, say_little};
+use super::outcome::{beside, say_joined, say_little};
 use super::predict::in_pool;
-use super::{Context, given};
+use super::{Context, given, parse_threads};
 use serde_json::json;
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -57,7 +57,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "MODE=ID", value_parser = given::parse, requires = "top", help_heading = "Ranking")]
     given: Vec<given::Given>,
     /// Threads [default: one per core]
-    #[arg(long)]
+    #[arg(long, value_parser = parse_threads)]
     threads: Option<usize>,
 }
 
@@ -201,6 +201,9 @@ pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<ExitCode> 
             arguments.run.display(),
             arguments.on
         ));
+    }
+    if let On::Split(_) = on {
+        say_joined(&arguments.run, context);
     }
     let judges = !matches!(on, On::Split(Split::Train)) && found.r2().is_some_and(|r2| r2 > 0.0);
     say_little(found.over_biases().filter(|_| judges), context);

@@ -1,14 +1,14 @@
 //! `tenfill fill`.
 
-use super::Context;
 use super::complete::{RankArgument, parse_ranks};
 use super::convert::ConvertArguments;
 use super::outcome::{say_learned, say_little};
+use super::{Context, parse_threads};
 use serde_json::json;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use tenfill_engine::error::Result;
-use tenfill_engine::fill::{FillOptions, Filled, HeldOut, SPLIT, fill, usual_config};
+use tenfill_engine::fill::{FillOptions, Filled, HeldOut, SPLIT, check_split, fill, usual_config};
 use tenfill_engine::run::Limits;
 use tenfill_engine::shard::Dataset;
 use tenfill_engine::units::{self, digits};
@@ -38,7 +38,7 @@ Examples:
   tenfill fill readings.csv -o filled.csv --keep run        keeps the run, for predict and report
   tenfill fill more.csv -o filled.csv --run run             with a model that is there already")]
 pub(super) struct Arguments {
-    /// The table or array
+    /// The table or array; - for standard input
     input: PathBuf,
     /// The table to write: .csv, .tsv (also .gz, .zst), .parquet, or .npy for an array
     #[arg(short, long, value_name = "OUT")]
@@ -71,7 +71,7 @@ pub(super) struct Arguments {
     #[arg(long, value_parser = units::parse_size)]
     memory: Option<u64>,
     /// Threads [default: one per core]
-    #[arg(long)]
+    #[arg(long, value_parser = parse_threads)]
     threads: Option<usize>,
     /// Replace the output, and the run that is kept, if they exist
     #[arg(long)]
@@ -93,6 +93,9 @@ pub(super) fn run(arguments: Arguments, context: &Context) -> Result<ExitCode> {
         converting.options(vec![input], output.clone(), seed, Some(limits.memory), threads, force)?;
     if !held_out {
         convert.split = SPLIT;
+    }
+    if run.is_none() {
+        check_split(&convert, rank.as_ref().and_then(RankArgument::given))?;
     }
     let options = FillOptions { convert, output: output.clone(), force, run, keep, all_cells, sd };
     let configure = |dataset: &Dataset| {

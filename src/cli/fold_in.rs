@@ -1,6 +1,6 @@
 //! `tenfill fold-in`.
 
-use super::Context;
+use super::{Context, parse_threads};
 use serde_json::json;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -48,7 +48,7 @@ pub(super) struct Arguments {
     #[arg(long, value_parser = units::parse_size)]
     memory: Option<u64>,
     /// Threads [default: one per core]
-    #[arg(long)]
+    #[arg(long, value_parser = parse_threads)]
     threads: Option<usize>,
     /// Replace the output if it exists
     #[arg(long)]

@@ -1,6 +1,6 @@
 //! `tenfill inspect`.
 
-use super::{Context, Ranks, convert, parse_list};
+use super::{Context, Ranks, convert, parse_list, parse_threads};
 use serde_json::json;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -30,7 +30,7 @@ pub(super) struct Arguments {
     #[arg(long, value_parser = parse_list::<usize>, value_name = "R,R,...")]
     rank: Option<Ranks>,
     /// Threads that the run would have, in each process [default: one per core]
-    #[arg(long)]
+    #[arg(long, value_parser = parse_threads)]
     threads: Option<usize>,
     /// Processes (under mpirun) that the run would have: the memory is then that of one of them
     #[arg(long, alias = "ranks", value_name = "N", default_value_t = 1, value_parser = super::complete::parse_lanes)]

@@ -354,6 +354,15 @@ fn run(command: Command, context: &Context) -> Result<ExitCode> {
     }
 }
 
+/// A number of threads, at least one.
+fn parse_threads(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) => Err("0 threads do nothing: leave it out for one per core".into()),
+        Ok(threads) => Ok(threads),
+        Err(_) => Err(format!("'{text}' is no number of threads: write 1 or more")),
+    }
+}
+
 /// A list in one argument; under the name Vec, clap would expect several arguments.
 type Dims = Vec<u32>;
 type Ranks = Vec<usize>;

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use tenfill_engine::error::Result;
 use tenfill_engine::objective::LITTLE;
-use tenfill_engine::run::{Outcome, SplitErrors, gradient_norm};
+use tenfill_engine::run::{Config, Outcome, SplitErrors, gradient_norm};
 use tenfill_engine::shard::Split;
 use tenfill_engine::solver::StoppedBy;
 use tenfill_engine::units::{self, digits};
@@ -35,6 +35,14 @@ pub(super) fn say_little(over_biases: Option<f64>, context: &Context) {
     context.control.say(format!(
         "the low-rank part adds little: the RMSE is {how} that of biases alone (a mean and a number per id)"
     ));
+}
+
+/// Where entries are means of rows, their errors are not those of rows: says so, of the dataset of a run.
+pub(super) fn say_joined(run: &Path, context: &Context) {
+    // A run may have come without its data.
+    let dataset = Config::read(run).and_then(|config| config.open_dataset(run)).ok();
+    let joined = dataset.and_then(|dataset| dataset.manifest().joined());
+    joined.iter().for_each(|what| context.control.say_once(what));
 }
 
 /// The outcome for people and programs.
@@ -81,6 +89,7 @@ pub(super) fn report(outcome: &Outcome, run: &Path, usage: &Usage, context: &Con
         units::size(peak),
     ));
     context.print(format_args!("  the data are {}", outcome.kind));
+    say_joined(run, context);
     say_learned(outcome, context);
     if outcome.learned {
         say_little(outcome.adds_little(), context);

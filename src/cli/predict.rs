@@ -1,6 +1,6 @@
 //! `tenfill predict`.
 
-use super::{Context, given};
+use super::{Context, given, parse_threads};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -62,7 +62,7 @@ pub(super) struct Arguments {
     #[arg(long)]
     no_header: bool,
     /// Threads [default: one per core]
-    #[arg(long)]
+    #[arg(long, value_parser = parse_threads)]
     threads: Option<usize>,
     /// Replace the output if it exists
     #[arg(long)]

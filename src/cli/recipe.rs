@@ -148,6 +148,13 @@ fn time_modes(text: &str, manifest: &Manifest) -> Result<(usize, usize)> {
     let names: Vec<&str> = manifest.modes.iter().map(|mode| mode.name.as_str()).collect();
     let find = |name: &str| names.iter().position(|other| *other == name);
     let found = text.split_once(':').and_then(|(of, clock)| Some((find(of)?, find(clock)?)));
+    if let Some((_, clock)) = found.filter(|&(_, clock)| !manifest.may_be_time(clock)) {
+        return Err(Error::request(format!(
+            "--bias-time {text} counts time in {}, which has neither bins nor a name of times: name a mode of times (if \
+             it is one, give it bins: --bin {}=7d, or =1 of numbers)",
+            names[clock], names[clock]
+        )));
+    }
     found.filter(|(of, clock)| of != clock).ok_or_else(|| {
         Error::request(format!(
             "--bias-time {text} does not name two modes, as in {}:{} (modes: {})",

@@ -1,7 +1,7 @@
 //! `tenfill recommend`.
 
 use super::predict::in_pool;
-use super::{Context, given};
+use super::{Context, given, parse_threads};
 use serde_json::json;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -73,7 +73,7 @@ pub(super) struct Arguments {
     #[arg(short, long, value_name = "OUT")]
     output: Option<PathBuf>,
     /// Threads [default: one per core]
-    #[arg(long)]
+    #[arg(long, value_parser = parse_threads)]
     threads: Option<usize>,
     /// Replace the output if it exists
     #[arg(long)]

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use tenfill_engine::error::{Error, Result};
 use tenfill_engine::run::{Config, End, RunDirectory, resume};
-use tenfill_engine::solver::StoppedBy;
+use tenfill_engine::solver::{Phase, StoppedBy};
 use tenfill_engine::storage::RealDisk;
 use tenfill_engine::usage::Usage;
 
@@ -96,6 +96,10 @@ pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<ExitCode> 
     if ended && outcome.stopped_by != StoppedBy::Interrupted {
         let how = match outcome.stopped_by {
             StoppedBy::MaxIterations => "a larger `max_iterations` goes on",
+            StoppedBy::Patience if matches!(outcome.last.phase, Some(Phase::Sweep | Phase::Refit)) => {
+                "the sweeps have settled and nothing is left to try, whatever `patience` is (a new run with other options \
+                 may find more)"
+            }
             StoppedBy::Patience => "a larger `patience` goes on, or 0 with `max_iterations`",
             StoppedBy::Tolerance => "a smaller `tolerance` goes on",
             _ => "there is no further iteration",

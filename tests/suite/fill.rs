@@ -352,7 +352,7 @@ fn what_cannot_be_filled_is_said_before_work_is_done() {
         ("fill full.csv -o out.csv", "no value is missing: there is nothing to fill"),
         ("fill full.csv -o there.csv", "there.csv"),
         ("fill full.csv -o full.csv --force", "is an input"),
-        ("fill - -o out.csv", "give a file, not standard input"),
+        ("fill - -o out.csv", "<stdin>: the file is empty"),
         ("fill full.csv -o out.npy", "a table is no array"),
         ("fill full.csv -o out.xyz", "does not say what to write"),
         ("fill gone.csv -o out.csv", "gone.csv"),

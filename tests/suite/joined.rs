@@ -1,6 +1,6 @@
 //! Rows that were joined by their mean count as many.
 
-use crate::common::{bytes, contents, folder, json, output, run};
+use crate::common::{bytes, contents, folder, json, output, run, stderr, tenfill};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::fs;
@@ -163,4 +163,29 @@ fn shards_have_weights_only_from_the_first_double_on() {
     let told =
         run(at, ["complete", "twice", "-o", "run", "--rank", "2", "--max-iterations", "4", "--threads", "2"]);
     assert!(told["train_mse"].as_f64().unwrap().is_finite());
+}
+
+#[test]
+fn errors_of_means_say_that_they_are() {
+    let folder = folder();
+    let folder = folder.path();
+    let said = |line: &str| {
+        let output = tenfill(folder).args(line.split(' ')).output().unwrap();
+        assert!(output.status.success(), "{}", stderr(&output));
+        stderr(&output)
+    };
+    let what = "entries are means of 24 rows on average: errors and sd are of such means";
+    write(&folder.join("one.csv"), &readings(1, 0));
+    let many: Vec<(u64, u64, f64)> = readings(1, 0).into_iter().flat_map(|row| [row; 24]).collect();
+    write(&folder.join("many.csv"), &many);
+    assert!(said("complete many.csv -o run --rank 2 --max-iterations 3").contains(what));
+    assert!(said("evaluate run").contains(what));
+    // With a hole, to be filled.
+    let text = fs::read_to_string(folder.join("many.csv")).unwrap() + "3,4,\n";
+    fs::write(folder.join("hole.csv"), text).unwrap();
+    assert!(said("fill hole.csv -o filled.csv --rank 2 --max-iterations 3").contains(what));
+    // Rows of their own, and sums, are nothing to speak of.
+    assert!(!said("complete one.csv -o alone --rank 2 --max-iterations 3").contains("entries are means"));
+    let sums = said("complete many.csv -o sums --duplicates sum --rank 2 --max-iterations 3");
+    assert!(!sums.contains("entries are means"), "{sums}");
 }

@@ -234,6 +234,10 @@ fn what_does_not_go_together_is_said_before_a_file_is_converted() {
         ("--algorithm sgd --rank 2 --bias mean --penalty 0", "--algorithm sgd is for the plain method"),
         ("--bias-time reader:month --rank 2", "does not name two modes"),
         (
+            "--bias-time reader:book --rank 2",
+            "counts time in book, which has neither bins nor a name of times",
+        ),
+        (
             "--bias-time reader:year --bias none --penalty 0 --rank 2",
             "--bias-time goes with --bias modes or auto",
         ),
@@ -343,6 +347,10 @@ fn ways_out_are_ways() {
     assert!(stderr(&output).contains("the run had ended already, stopped by max-iterations"), "{output:?}");
     let output = tenfill(folder).args(["resume", "run", "--max-iterations", "2"]).output().unwrap();
     assert!(!stderr(&output).contains("ended already"), "{output:?}");
+
+    let output = tenfill(folder).args(["resume", "run", "--threads", "0"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("0 threads do nothing"), "{output:?}");
 
     // Ids as pandas writes them in a column with holes are the same ids.
     write(folder.join("numbers.csv"), {

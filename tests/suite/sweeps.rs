@@ -67,6 +67,10 @@ fn interrupted_after_any_sweep_the_bits_are_the_same() {
         assert_eq!(done["tried"], whole["tried"]);
         let [parts, whole] = ["parts", "whole"].map(|of| folder.path().join(format!("{of}-{name}")));
         assert!(result(&parts) == result(&whole));
+        // Nothing is left to try, and no option is said to change that.
+        let again = ["resume", &format!("parts-{name}"), "--patience", "0", "--max-iterations", "500"];
+        let said = stderr(&tenfill(&folder).args(again).output().unwrap());
+        assert!(said.contains("settled and nothing is left to try") && !said.contains("goes on"), "{said}");
         // A model of sweeps has a time bias where one was asked for.
         let model = tenfill_engine::Model::read(&parts).unwrap();
         assert_eq!(model.biases.unwrap().time.is_some(), name == "time");

@@ -1,7 +1,7 @@
 //! Rows appended to a dataset: its entries are merged with them, not sorted again.
 
 use super::options::{ConvertOptions, Converted, Duplicates, SplitRule};
-use super::{build, check_inputs, gather_all, inputs, scratch_directory};
+use super::{Handed, build, check_inputs, gather_all, inputs, scratch_directory};
 use crate::budget::Budget;
 use crate::control::Control;
 use crate::error::{Error, Result};
@@ -110,7 +110,7 @@ pub fn append_on(
     let staging = Staging::create(disk, &output, &DatasetKind)?;
     let budget = Budget::new(rows.memory)?;
     let scratch = scratch_directory(rows.temp_dir.as_deref(), &rows.output)?;
-    let mut gather = gather_all(&rows, batches, given, &budget, &scratch, control)?;
+    let mut gather = gather_all(&rows, Handed { batches, source: None }, given, &budget, &scratch, control)?;
     gather.names = manifest.modes.iter().map(|mode| mode.name.clone()).collect();
     gather.value_name.clone_from(&manifest.value);
     gather.weight_name = weight_column(manifest).cloned();

@@ -26,6 +26,9 @@ use std::path::Path;
 /// The largest value whose square can be summed up over any number of entries.
 const MOST: f64 = 1e140;
 
+/// What is said where a split leaves nothing to learn from.
+pub const NO_TRAIN: &str = "no entry falls into train: give more rows or another `split`";
+
 /// Writes the dataset of the rows, or with `onto` the one that has them beside its own entries.
 pub(super) fn build(
     gather: Gather,
@@ -142,7 +145,7 @@ pub(super) fn build(
         test: next(),
     };
     if manifest.train.entries == 0 {
-        return Err(Error::request("no entry falls into train: give more rows or another `split`"));
+        return Err(Error::request(NO_TRAIN));
     }
     manifest.write(staging.disk(), staging.path())?;
     let mut notes = of_entries(&manifest, &merged, bad, first_bad, tagged);

@@ -28,6 +28,7 @@ mod split;
 mod spool;
 
 pub use append::{AppendOptions, append, append_batches, append_on};
+pub use build::NO_TRAIN;
 pub use gather::Gather;
 pub use options::{ConvertOptions, Converted, Duplicates, SplitRule};
 
@@ -35,7 +36,7 @@ use crate::budget::Budget;
 use crate::control::{Control, Unit};
 use crate::error::{Error, Result};
 use crate::ingest::source::{display_name, is_stdin};
-use crate::ingest::{self, Batches, ReadOptions, STREAM, reader};
+use crate::ingest::{self, Batches, ReadOptions, STREAM, Source, reader};
 use crate::remote;
 use crate::shard::{DatasetKind, Split};
 use crate::storage::{Disk, Output, RealDisk, Staging};
@@ -43,25 +44,41 @@ use crate::units;
 use crate::usage::allow_many_files;
 use std::path::{Path, PathBuf};
 
+/// What a conversion is given beside the files that its options name.
+#[derive(Default)]
+struct Handed<'h> {
+    /// Rows of a program, each with their split; they come before the files of it.
+    batches: Vec<(Split, Batches)>,
+    /// The only input, where it is opened again later.
+    source: Option<&'h Source>,
+}
+
 /// Where rows come from.
-enum Origin {
+enum Origin<'h> {
     /// A file.
     File(PathBuf),
+    /// An input that is opened again later.
+    Source(&'h Source),
     /// Batches that a program hands over.
     Batches(Batches),
 }
 
-impl Origin {
+impl Origin<'_> {
     /// What it is called in messages.
     fn name(&self) -> PathBuf {
         match self {
             Origin::File(path) => display_name(path),
+            Origin::Source(source) => source.name(),
             Origin::Batches(_) => STREAM.into(),
         }
     }
 
     fn bytes(&self, control: &Control) -> u64 {
-        if let Origin::File(path) = self { reader::input_bytes(path, control) } else { 0 }
+        match self {
+            Origin::File(path) => reader::input_bytes(path, control),
+            Origin::Source(source) => reader::input_bytes(source.path(), control),
+            Origin::Batches(_) => 0,
+        }
     }
 }
 
@@ -72,7 +89,12 @@ pub fn convert(options: &ConvertOptions, control: &Control) -> Result<Converted>
 
 /// The same on a given disk.
 pub fn convert_on(disk: &dyn Disk, options: &ConvertOptions, control: &Control) -> Result<Converted> {
-    convert_all(disk, options, Vec::new(), control)
+    convert_all(disk, options, Handed::default(), control)
+}
+
+/// The same of the one input that the options name, which is opened again later.
+pub fn convert_source(options: &ConvertOptions, source: &Source, control: &Control) -> Result<Converted> {
+    convert_all(&RealDisk, options, Handed { source: Some(source), ..Handed::default() }, control)
 }
 
 /// The same with batches before the files of their split.
@@ -81,21 +103,25 @@ pub fn convert_batches(
     batches: Vec<(Split, Batches)>,
     control: &Control,
 ) -> Result<Converted> {
-    convert_all(&RealDisk, options, batches, control)
+    convert_all(&RealDisk, options, Handed { batches, source: None }, control)
 }
 
 /// All inputs in the order in which they are read, each with its split where they are given by it.
-fn all_rows(
+fn all_rows<'h>(
     options: &ConvertOptions,
-    batches: Vec<(Split, Batches)>,
+    handed: Handed<'h>,
     given: bool,
     control: &Control,
-) -> Result<Vec<(Origin, Option<Split>)>> {
+) -> Result<Vec<(Origin<'h>, Option<Split>)>> {
     let own = [&options.inputs, &options.validation, &options.test];
-    let mut rows: [Vec<Origin>; 3] = Default::default();
-    batches.into_iter().for_each(|(split, batches)| rows[split as usize].push(Origin::Batches(batches)));
+    let mut rows: [Vec<Origin<'_>>; 3] = Default::default();
+    let batches = handed.batches.into_iter();
+    batches.for_each(|(split, batches)| rows[split as usize].push(Origin::Batches(batches)));
+    // What lies under its name may be many files; a copy is one.
+    let copy = handed.source.filter(|source| !source.is_named());
+    rows[0].extend(copy.map(Origin::Source));
     for (rows, files) in rows.iter_mut().zip(own) {
-        for file in files {
+        for file in files.iter().filter(|file| copy.is_none_or(|copy| copy.path() != file.as_path())) {
             rows.extend(expanded(file, control)?.into_iter().map(Origin::File));
         }
     }
@@ -123,7 +149,7 @@ fn expanded(file: &Path, control: &Control) -> Result<Vec<PathBuf>> {
 fn convert_all(
     disk: &dyn Disk,
     options: &ConvertOptions,
-    batches: Vec<(Split, Batches)>,
+    handed: Handed<'_>,
     control: &Control,
 ) -> Result<Converted> {
     check_inputs(options)?;
@@ -131,14 +157,14 @@ fn convert_all(
     let staging = Staging::create(disk, &output(options), &DatasetKind)?;
     let budget = Budget::new(options.memory)?;
     let scratch = scratch_directory(options.temp_dir.as_deref(), &options.output)?;
-    let gather = gather_all(options, batches, false, &budget, &scratch, control)?;
+    let gather = gather_all(options, handed, false, &budget, &scratch, control)?;
     build::build(gather, None, options, staging, &budget, &scratch, control)
 }
 
 /// Reads all rows; they come with their split where it is `given`, or where there are files of several.
 fn gather_all(
     options: &ConvertOptions,
-    batches: Vec<(Split, Batches)>,
+    handed: Handed<'_>,
     given: bool,
     budget: &Budget,
     scratch: &Path,
@@ -156,7 +182,7 @@ fn gather_all(
     let far = inputs(options).any(|path| remote::is_remote(path));
     let objects = far.then(|| budget.reserve(remote::MEMORY, "reading from a store")).transpose()?;
 
-    let all = all_rows(options, batches, given, control)?;
+    let all = all_rows(options, handed, given, control)?;
     let sizes: Vec<u64> = all.iter().map(|(rows, _)| rows.bytes(control)).collect();
     control.progress().stage("read", Unit::Bytes, sizes.iter().sum());
     let mut gather: Option<Gather> = None;
@@ -165,6 +191,7 @@ fn gather_all(
         let name = rows.name();
         let input = match rows {
             Origin::File(path) => ingest::open(&path, &read, control)?,
+            Origin::Source(source) => ingest::open_source(source, &read, control)?,
             Origin::Batches(batches) => ingest::open_batches(batches, &read)?,
         };
         let gather = match &mut gather {

@@ -30,7 +30,7 @@ pub(super) fn fill(filling: &Filling<'_>, mut input: NpyCells, filled: &mut Fill
     if modes.len() != order || !modes.iter().zip(&header.shape).all(same) {
         let dims: Vec<u32> = modes.iter().map(|mode| mode.dim).collect();
         let what = format!("the model is one of {dims:?} indices, not of an array of {:?}", header.shape);
-        return Err(Error::input(filling.table(), what));
+        return Err(Error::input(filling.name, what));
     }
     let places = Places::new(filling.model, &vec![false; order]);
     let spreads = filling.sd.then(|| Spreads::new(filling.model, &vec![false; order])).transpose()?;

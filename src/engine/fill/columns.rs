@@ -31,7 +31,7 @@ pub(super) fn fill(
 ) -> Result<()> {
     let encoding = filling.options.convert.read.dialect.encoding;
     let request = DialectRequest { delimiter, header, encoding };
-    let mut table = Table::open(filling.table(), &[], request, filling.control)?;
+    let mut table = Table::open_source(filling.source, &[], request, filling.control)?;
     let numbers = delimiter.is_some() && kind == Kind::Parquet;
     let wide = plan.wide.as_ref();
     let values = plan.values();
@@ -51,7 +51,7 @@ pub(super) fn fill(
     let schema: SchemaRef = Arc::new(Schema::new(fields));
     let kinds = plan.id_columns().iter().map(|mode| table.schema().field(mode.column).data_type().clone());
     let kinds = kinds.chain(wide.map(|_| DataType::Utf8));
-    let asker = Asker::new(filling.model, filling.ids, kinds, filling.table(), filling.sd)?;
+    let asker = Asker::new(filling.model, filling.ids, kinds, filling.name, filling.sd)?;
     let mut absent =
         filling.options.all_cells.then(|| Absent::new(filling.ids, filling.memory)).transpose()?;
     let mut rounds = false;
@@ -65,7 +65,11 @@ pub(super) fn fill(
         }
         None => None,
     };
-    filling.control.progress().stage("fill", Unit::Bytes, input_bytes(filling.table(), filling.control));
+    filling.control.progress().stage(
+        "fill",
+        Unit::Bytes,
+        input_bytes(filling.source.path(), filling.control),
+    );
     while let Some(batch) = table.next_batch()? {
         filling.control.check()?;
         let mut columns: Vec<ArrayRef> = batch.rows.columns().to_vec();
@@ -79,8 +83,8 @@ pub(super) fn fill(
             holes.iter_mut().zip(&missing).for_each(|(hole, missing)| *hole |= missing);
             let array = if numbers { as_numbers(&columns[column]) } else { Arc::clone(&columns[column]) };
             rounds |= !said.values.is_empty() && array.data_type().is_integer();
-            columns[column] = replaced(&array, &missing, &said.values)
-                .map_err(|what| Error::input(filling.table(), what))?;
+            columns[column] =
+                replaced(&array, &missing, &said.values).map_err(|what| Error::input(filling.name, what))?;
             sd_columns[column] = spread(&missing, &said);
         }
         if let Some(absent) = &mut absent {
@@ -109,7 +113,7 @@ pub(super) fn fill(
                         rounds |= field.data_type().is_integer();
                         let none = new_null_array(field.data_type(), said.values.len());
                         replaced(&none, &vec![true; said.values.len()], &said.values)
-                            .map_err(|what| Error::input(filling.table(), what))
+                            .map_err(|what| Error::input(filling.name, what))
                     }
                     None if column == plan.count => {
                         Ok(Arc::new(BooleanArray::from(vec![true; said.values.len()])) as ArrayRef)
@@ -163,7 +167,7 @@ fn missing(filling: &Filling<'_>, plan: &FilePlan, batch: &TableBatch, column: u
     if array.data_type() == &DataType::Null {
         return Ok(vec![true; array.len()]);
     }
-    let cells = Cells::of(array, batch.rows.schema().field(column).name(), filling.table())?;
+    let cells = Cells::of(array, batch.rows.schema().field(column).name(), filling.name)?;
     let nothing = |text: &str| says_nothing(text) || plan.rules.missing.has(text.trim().as_bytes());
     Ok((0..array.len()).map(|row| cells.text(row).is_none_or(|text| nothing(&text))).collect())
 }
@@ -194,7 +198,7 @@ fn ask(
 /// The cells of a batch have a row.
 fn see(filling: &Filling<'_>, plan: &FilePlan, batch: &TableBatch, absent: &mut Absent) -> Result<()> {
     let cells =
-        plan.modes.iter().map(|mode| Cells::of(batch.rows.column(mode.column), &mode.name, filling.table()));
+        plan.modes.iter().map(|mode| Cells::of(batch.rows.column(mode.column), &mode.name, filling.name));
     let cells = cells.collect::<Result<Vec<_>>>()?;
     for row in 0..batch.rows.num_rows() {
         absent.see(filling.ids, |mode| cells[mode].text(row));

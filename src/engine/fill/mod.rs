@@ -9,27 +9,25 @@ mod ask;
 mod baseline;
 mod cells;
 mod columns;
+mod learn;
 mod text;
+
+pub use learn::{SPLIT, check_split, usual_config};
 
 use crate::answer::evaluate_split;
 use crate::control::Control;
-use crate::convert::{ConvertOptions, SplitRule, convert};
+use crate::convert::ConvertOptions;
 use crate::error::{Error, Result};
 use crate::ingest::npy::header_of;
-use crate::ingest::source::{is_stdin, plain_name};
-use crate::ingest::{self, Binning, ReadOptions, WideRequest};
+use crate::ingest::source::plain_name;
+use crate::ingest::{self, Binning, ReadOptions, Source, WideRequest};
 use crate::model::{ModeIds, Model};
 use crate::objective::over_biases;
-use crate::recipe::{BiasChoice, auto_rank, rating_range};
 use crate::remote::is_remote;
-use crate::run::{
-    Config, Limits, Observer, Outcome, RunDirectory, RunKind, check_rank, complete, in_pool, inputs_of,
-};
-use crate::shard::{Dataset, Manifest, Split};
-use crate::solver::StoppedBy;
-use crate::storage::{AtomicFile, Kind, Listing, Output, RealDisk, RunLayout, Staging};
+use crate::run::{Config, Limits, Observer, Outcome, RunKind, in_pool, inputs_of};
+use crate::shard::{Dataset, Split};
+use crate::storage::{AtomicFile, Kind, Listing, Output, RealDisk, Staging};
 use crate::table::{Kind as TableKind, Target};
-use crate::units::count;
 use std::path::{Path, PathBuf};
 
 /// Where the run is of a table that is filled without keeping it.
@@ -53,12 +51,6 @@ impl Kind for HomeKind {
         run.is_ok_and(|inside| inside == Path::new("") || RunKind.may_hold(inside))
     }
 }
-
-/// How values are held out where nobody says: as little as tells the error.
-pub const SPLIT: SplitRule = SplitRule::Shares([0.9, 0.05, 0.05]);
-
-/// The same where that holds out nothing.
-const SPLIT_OF_SMALL: SplitRule = SplitRule::Shares([0.6, 0.2, 0.2]);
 
 /// What is to be filled, and how.
 #[derive(Debug, Clone)]
@@ -128,6 +120,9 @@ pub struct Filled {
 /// What all ways to fill have in common.
 struct Filling<'a> {
     options: &'a FillOptions,
+    /// The table, and what to call it in messages.
+    source: &'a Source,
+    name: &'a Path,
     model: &'a Model,
     ids: &'a [ModeIds],
     output: Output,
@@ -138,10 +133,6 @@ struct Filling<'a> {
 }
 
 impl Filling<'_> {
-    fn table(&self) -> &Path {
-        &self.options.convert.inputs[0]
-    }
-
     /// Where standard deviations go that have no place in the output, where they are told.
     fn sd_output(&self) -> Option<Output> {
         self.sd.then(|| self.output.beside(sd_path(&self.output.path)))
@@ -156,9 +147,12 @@ pub fn fill(
     control: &Control,
     observe: &Observer<'_>,
 ) -> Result<Filled> {
-    let (table, output) = check(options, control)?;
-    let mut filled = Filled::default();
+    let output = check(options, control)?;
     let scratch = options.convert.temp_dir.clone().unwrap_or_else(|| beside(&options.output));
+    let source = open(options, &scratch, control)?;
+    let name = source.name();
+    let long = check_kind(options, &source, &output, control)?;
+    let mut filled = Filled::default();
     let mut home = None;
     let place = match (&options.run, &options.keep) {
         (Some(run), _) => run.clone(),
@@ -169,7 +163,8 @@ pub fn fill(
         }
     };
     if options.run.is_none() {
-        filled.outcome = Some(learn(options, &place, &table, configure, limits, control, observe)?);
+        filled.outcome =
+            Some(learn::learn(options, &place, &source, long, configure, limits, control, observe)?);
     }
     let model = if options.sd { Model::read_with_uncertainty(&place) } else { Model::read(&place) }?;
     filled.sd = options.sd && model.uncertainty.is_some();
@@ -180,29 +175,19 @@ pub fn fill(
     let ids = ModeIds::of_all(&model)?;
     let read = reading(options, &model, &ids);
     let (sd, memory) = (filled.sd, limits.memory);
-    let filling = Filling { options, model: &model, ids: &ids, output, memory, sd, control };
+    let filling = Filling {
+        options,
+        source: &source,
+        name: &name,
+        model: &model,
+        ids: &ids,
+        output,
+        memory,
+        sd,
+        control,
+    };
     in_pool(limits, || write(&filling, &read, &mut filled))?;
     Ok(filled)
-}
-
-/// What a run is by default, as `complete` has it; the rank is found on validation where it is not given.
-pub fn usual_config(dataset: &Dataset, rank: Option<&[usize]>) -> Result<Config> {
-    let manifest = dataset.manifest();
-    // Without validation entries nothing can be decided: biases and one component are safe.
-    let plain = [1];
-    let blind = rank.is_none() && manifest.validation.entries == 0;
-    let rank = if blind { Some(&plain[..]) } else { rank };
-    let ranks = rank.map_or_else(|| Ok(auto_rank(manifest)), |rank| check_rank(rank, manifest))?;
-    let mut config = Config::new(dataset, ranks);
-    config.rank_auto = rank.is_none();
-    let recipe = &mut config.recipe;
-    if blind {
-        recipe.bias = BiasChoice::Modes;
-    }
-    recipe.range = rating_range(manifest);
-    recipe.check(manifest, rank.is_none())?;
-    config.check_method()?;
-    Ok(config)
 }
 
 /// The file of standard deviations beside a wide table or an array: `out.sd.npy` beside `out.npy`.
@@ -216,14 +201,11 @@ pub fn sd_path(output: &Path) -> PathBuf {
     output.with_file_name(format!("{stem}.sd.{ending}{packed}"))
 }
 
-/// What can be said before any work is done; the table as it will be read, and the output.
-fn check(options: &FillOptions, control: &Control) -> Result<(PathBuf, Output)> {
+/// What can be said before the table is looked at; the output.
+fn check(options: &FillOptions, control: &Control) -> Result<Output> {
     let [table] = options.convert.inputs.as_slice() else {
         return Err(Error::request("one table is filled at a time"));
     };
-    if is_stdin(table) {
-        return Err(Error::request("the table is read twice: give a file, not standard input"));
-    }
     if options.convert.absent != 0.0 {
         return Err(Error::request(
             "`absent` does not go with a table that is filled: what is missing is no zero",
@@ -235,7 +217,23 @@ fn check(options: &FillOptions, control: &Control) -> Result<(PathBuf, Output)> 
     let inputs = options.run.iter().flat_map(|run| inputs_of(run)).chain([table.clone()]);
     let output = Output::new(&options.output, options.force).apart_from(inputs);
     Target::check(&output, control)?;
-    let is_array = header_of(table, control)?;
+    Ok(output)
+}
+
+/// The table, to be read twice: what flows by is copied first. Stores give it twice.
+fn open(options: &FillOptions, scratch: &Path, control: &Control) -> Result<Source> {
+    let table = options.convert.inputs[0].as_path();
+    let source = match is_remote(table) {
+        true => Source::from(table),
+        false => Source::again(table, scratch, control)?,
+    };
+    Ok(source.encoded(options.convert.read.dialect.encoding))
+}
+
+/// What can be said when it is known what the table is, before any work is done. Whether it is a long one.
+fn check_kind(options: &FillOptions, source: &Source, output: &Output, control: &Control) -> Result<bool> {
+    let table = source.name();
+    let is_array = header_of(source, control)?;
     if options.sd && (is_array.is_some() || options.convert.read.columns.wide.is_some()) {
         Target::check(&output.beside(sd_path(&options.output)), control)?;
     }
@@ -244,7 +242,7 @@ fn check(options: &FillOptions, control: &Control) -> Result<(PathBuf, Output)> 
             return Err(Error::input(table, "an array of integers has no NaN: nothing is missing"));
         }
         // Arrays are not written to stores.
-        (Some(_), true) => AtomicFile::check(&output)?,
+        (Some(_), true) => AtomicFile::check(output)?,
         (Some(_), false) => {
             return Err(Error::request("an array is written as an array: end the output with .npy"));
         }
@@ -259,7 +257,7 @@ fn check(options: &FillOptions, control: &Control) -> Result<(PathBuf, Output)> 
             "`all_cells` is for long tables: a wide one or an array has a place for all",
         ));
     }
-    Ok((table.clone(), output))
+    Ok(long)
 }
 
 fn beside(output: &Path) -> PathBuf {
@@ -268,63 +266,6 @@ fn beside(output: &Path) -> PathBuf {
     }
     let parent = output.parent().filter(|parent| !parent.as_os_str().is_empty());
     parent.unwrap_or(Path::new(".")).into()
-}
-
-/// Converts the table and completes the dataset, in `place`.
-fn learn(
-    options: &FillOptions,
-    place: &Path,
-    table: &Path,
-    configure: &dyn Fn(&Dataset) -> Result<Config>,
-    limits: &Limits,
-    control: &Control,
-    observe: &Observer<'_>,
-) -> Result<Outcome> {
-    let output = Output::new(place, options.force).apart_from([table]);
-    let run = RunDirectory::create(&RealDisk, &output)?;
-    let mut converting = options.convert.clone();
-    converting.output = run.layout().data();
-    converting.read.columns.plain_times = true;
-    let mut converted = convert(&converting, control)?;
-    if converted.manifest.validation.entries == 0 && converting.split == SPLIT {
-        // A small table: more of it must be held out to tell anything.
-        (converting.split, converting.force) = (SPLIT_OF_SMALL, true);
-        converted = convert(&converting, control)?;
-    }
-    converted.notes.iter().for_each(|note| control.say(note));
-    if converted.empty == 0 && !options.all_cells {
-        let what =
-            "no value is missing: there is nothing to fill (`all_cells` adds the cells that have no row)";
-        return Err(Error::input(table, what));
-    }
-    if options.all_cells {
-        let cells = cells::product(&converted.manifest.dims());
-        cells::check(cells, limits.memory)?;
-        let entries = entries(&converted.manifest);
-        let absent = u64::try_from(cells).unwrap_or(u64::MAX).saturating_sub(entries);
-        control.say(format!("of {} cells {} have no value", count(absent + entries), count(absent)));
-    }
-    let values = &converted.manifest.values;
-    if (values.min, values.max) == (1.0, 1.0) {
-        return Err(Error::input(table, "all values are 1: there is nothing to tell apart"));
-    }
-    let dataset = Dataset::open(run.layout().data())?;
-    let mut config = configure(&dataset)?;
-    config.dataset = PathBuf::from(RunLayout::DATA);
-    let outcome = complete(&run, &dataset, &config, limits, control, observe);
-    // The user knows the table, not where it was converted to.
-    let outcome = outcome.map_err(|error| match error {
-        Error::Input { file, what } if file.starts_with(run.path()) => Error::input(table, what),
-        error => error,
-    })?;
-    match outcome.stopped_by {
-        StoppedBy::Interrupted => Err(Error::Interrupted),
-        _ => Ok(outcome),
-    }
-}
-
-fn entries(manifest: &Manifest) -> u64 {
-    Split::ALL.iter().map(|&split| manifest.split(split).entries).sum()
 }
 
 /// The error on what the model has not seen; none where nothing was held out, or the data are gone.
@@ -343,6 +284,7 @@ fn held_out(
         Err(error) => return Err(error),
     };
     let manifest = dataset.manifest();
+    manifest.joined().iter().for_each(|what| control.say(what));
     let splits = [Split::Test, Split::Validation].into_iter();
     let Some(split) = splits.clone().find(|&split| manifest.split(split).entries > 0) else {
         return Ok(None);
@@ -399,11 +341,11 @@ fn reading(options: &FillOptions, model: &Model, ids: &[ModeIds]) -> ReadOptions
 }
 
 fn write(filling: &Filling<'_>, read: &ReadOptions, filled: &mut Filled) -> Result<()> {
-    let input = ingest::open(filling.table(), read, filling.control)?;
+    let input = ingest::open_source(filling.source, read, filling.control)?;
     let plan = input.plan().clone();
     if plan.modes.len() != filling.ids.len() {
         let what = format!("the table has {} modes, the model {}", plan.modes.len(), filling.ids.len());
-        return Err(Error::input(filling.table(), what));
+        return Err(Error::input(filling.name, what));
     }
     match (input.delimiter(), TableKind::of(&filling.options.output)) {
         (_, Err(_)) => match input.into_cells() {
@@ -412,7 +354,7 @@ fn write(filling: &Filling<'_>, read: &ReadOptions, filled: &mut Filled) -> Resu
         },
         (Some(delimiter), Ok(TableKind::Text(wanted))) if text::stays(delimiter, wanted) => {
             let Some((stream, encoding, delimiter, header)) = input.into_text() else {
-                return Err(Error::input(filling.table(), "this is no text"));
+                return Err(Error::input(filling.name, "this is no text"));
             };
             let from = text::From { stream, encoding, delimiter, header };
             text::fill(filling, &plan, from, filled)

@@ -299,10 +299,10 @@ pub(super) fn fill(filling: &Filling<'_>, plan: &FilePlan, from: From, filled: &
         Delimiter::Blanks => b" ".to_vec(),
     };
     let kinds = filling.ids.iter().map(|_| DataType::Utf8);
-    let asker = Asker::new(filling.model, filling.ids, kinds, filling.table(), filling.sd)?;
+    let asker = Asker::new(filling.model, filling.ids, kinds, filling.name, filling.sd)?;
     let disk = RealDisk;
     let quotes = Quotes::of(plan, delimiter, false);
-    let mut rows = RawRows::new(stream, filling.table().into(), delimiter, quotes, header);
+    let mut rows = RawRows::new(stream, filling.name.into(), delimiter, quotes, header);
     let wide = plan.wide.as_ref();
     let sd_output = wide.and(filling.sd_output());
     let mut rewriting = Rewriting {
@@ -324,7 +324,7 @@ pub(super) fn fill(filling: &Filling<'_>, plan: &FilePlan, from: From, filled: &
     };
     let (mut first, mut ended) = (header, true);
     let mut end = b"\n".to_vec();
-    let total = input_bytes(filling.table(), filling.control);
+    let total = input_bytes(filling.source.path(), filling.control);
     filling.control.progress().stage("fill", Unit::Bytes, total);
     let mut done = 0;
     while let Some(row) = rows.next_row()? {
@@ -346,7 +346,7 @@ pub(super) fn fill(filling: &Filling<'_>, plan: &FilePlan, from: From, filled: &
             let what = row
                 .flaw
                 .unwrap_or_else(|| format!("{} fields where {} were expected", row.fields.len(), plan.count));
-            return Err(Error::Row { file: filling.table().into(), line: row.line, what });
+            return Err(Error::Row { file: filling.name.into(), line: row.line, what });
         }
         filled.rows += 1;
         if odd {

@@ -2,6 +2,7 @@
 
 use super::arrow::{Column, is_null, nulls};
 use super::columns::{Columns, FilePlan, ModeColumn, ModeRole};
+use super::nearly;
 use super::number::{parse_integer, parse_number};
 use super::rows::{Cell, ModeCells, RowBatch, Taken};
 use super::rules::{self, Signs, is_missing};
@@ -23,16 +24,22 @@ pub(super) const SAMPLE_ROWS: usize = 64;
 pub(super) fn columns(schema: &Schema, first: Option<&RecordBatch>, path: &Path) -> Columns {
     let names: Vec<String> = schema.fields().iter().map(|field| field.name().clone()).collect();
     let mut texts = vec![String::new(); names.len()];
+    let mut nearly = vec![None; names.len()];
     if let Some(batch) = first.filter(|batch| batch.num_rows() > 0) {
         let rows = batch.num_rows().min(SAMPLE_ROWS);
-        for (text, column) in texts.iter_mut().zip(batch.slice(0, rows).columns()) {
+        for ((text, nearly), column) in texts.iter_mut().zip(&mut nearly).zip(batch.slice(0, rows).columns())
+        {
             let (Ok(cells), nulls) = (Column::of(column, "", path), nulls(column)) else { continue };
             let mut filled = (0..rows).filter(|&row| !is_null(&nulls, row));
             let told = filled.clone().find(|&row| !is_missing(cells.text(row).as_bytes()));
             *text = told.or(filled.next()).map_or(String::new(), |row| cells.text(row).into_owned());
+            if let Column::Text(texts) = &cells {
+                let texts = || (0..rows).filter(|&row| !is_null(&nulls, row)).map(|row| texts[row].as_ref());
+                *nearly = nearly::examples(1, |_| Box::new(texts())).pop().flatten();
+            }
         }
     }
-    Columns { count: names.len(), names: Some(names), first: texts, tns: false }
+    Columns { count: names.len(), names: Some(names), first: texts, nearly, tns: false }
 }
 
 /// Turns the batches of one input into rows.

@@ -1,8 +1,8 @@
 //! Which columns are the modes, and which is the value: named, numbered, or guessed.
 
+use super::nearly;
 use super::number::parse_number;
 use super::rules::{Condition, RowRules, Signs};
-use super::text::about_comma;
 use super::times::TimesSeen;
 use super::wide::{Wide, WideRequest};
 use crate::message::list;
@@ -83,9 +83,11 @@ impl ColumnRequest {
         let asked = self.modes.iter().flatten().chain(single.into_iter().flatten()).chain(bins);
         let asked = asked.chain(conditions);
         let mut names = asked.filter(|name| !is_column_number(name, line.len())).peekable();
+        // Of `user, movie` the blank is no part of the name, unless it is.
+        let has = |name: &str| line.iter().any(|own| own == name || own == name.trim());
         match self.names {
-            None => names.any(|name| line.contains(name)),
-            Some(_) => names.peek().is_some() && names.all(|name| line.contains(name)),
+            None => names.any(|name| has(name)),
+            Some(_) => names.peek().is_some() && names.all(|name| has(name)),
         }
     }
 }
@@ -99,6 +101,8 @@ pub struct Columns {
     pub count: usize,
     /// A first row, to guess from; may be empty.
     pub first: Vec<String>,
+    /// Of columns that are nearly numbers, but for commas or percent signs, an example.
+    pub nearly: Vec<Option<String>>,
     /// Whether this is FROSTT's format: 1-based indices, then the value.
     pub tns: bool,
 }
@@ -255,8 +259,16 @@ impl Columns {
             Ok(_) => return Err(format!("there is no column {wanted}: the file has {}", self.count)),
             Err(_) => {}
         }
+        if wanted.trim() != wanted {
+            return self.find(wanted.trim());
+        }
+        let like = |name: &&String| name.to_lowercase() == wanted.to_lowercase();
         match &self.names {
-            Some(names) => Err(format!("there is no column '{wanted}': the columns are {}", list(names))),
+            Some(names) => {
+                let meant = names.iter().find(like);
+                let meant = meant.map_or(String::new(), |name| format!("did you mean '{name}'? "));
+                Err(format!("there is no column '{wanted}': {meant}the columns are {}", list(names)))
+            }
             None => Err(format!(
                 "there is no column '{wanted}': the file has no header, so give numbers from 1 to {}",
                 self.count
@@ -307,6 +319,7 @@ impl Columns {
         if let Some(column) = self.value_by_name(taken) {
             return self.find(&self.name(column));
         }
+        let passed_over = self.passed_over(taken).map_or(String::new(), |what| format!("; {what}"));
         let numeric = |&column: &usize| self.first_number(column).is_some() && !self.looks_like_time(column);
         if self.names.is_some() {
             // One column of numbers can be meant, or one that is no whole number where the others are.
@@ -329,12 +342,16 @@ impl Columns {
                 return Err(format!(
                     "no column is left that holds numbers: the columns are {names}; name the value with `value`, or \
                      take every row for 1 with `absent` 1.0{}",
-                    self.comma()
+                    passed_over
                 ));
             }
-            let comma = self.comma();
+            // Many columns of numbers may be many columns of values.
+            let wide = match candidates.len() {
+                0..=2 => "",
+                _ => "; if the table has a column of values for each id, say `wide`",
+            };
             return Err(format!(
-                "which column is the value? name it with `value`: the columns are {names}{comma}"
+                "which column is the value? name it with `value`: the columns are {names}{passed_over}{wide}"
             ));
         }
         free.into_iter()
@@ -343,16 +360,30 @@ impl Columns {
             .ok_or_else(|| {
                 format!(
                     "no column holds numbers: name the value with `value`, or take every row for 1 with `absent` 1.0{}",
-                    self.comma()
+                    passed_over
                 )
             })
     }
 
-    /// What is said of numbers that nothing but a comma keeps from being such.
-    fn comma(&self) -> String {
-        let about =
-            |text: &String| Some(format!("; '{text}' has a comma: {}", about_comma(text.as_bytes())?));
-        self.first.iter().find_map(about).unwrap_or_default()
+    /// Refuses a guess that passes over a column of what is nearly numbers: that is the value more likely.
+    fn check_passed_over(&self, value: usize, taken: &[usize]) -> Result<usize, String> {
+        if self.value_by_name(taken) == Some(value) {
+            return Ok(value);
+        }
+        let names = list((0..self.count).map(|column| self.name(column)));
+        match self.passed_over(taken) {
+            None => Ok(value),
+            Some(what) => Err(format!(
+                "which column is the value? name it with `value`: the columns are {names}; {what}"
+            )),
+        }
+    }
+
+    /// What is said of a column that nothing but its commas or percent signs keeps from being one of numbers.
+    fn passed_over(&self, taken: &[usize]) -> Option<String> {
+        let free = (0..self.nearly.len()).filter(|column| !taken.contains(column));
+        let mut nearly = free.filter_map(|column| Some((column, self.nearly[column].as_ref()?)));
+        nearly.next().map(|(column, text)| nearly::sentence(&self.name(column), text))
     }
 
     fn value_by_name(&self, taken: &[usize]) -> Option<usize> {
@@ -391,7 +422,7 @@ impl Columns {
             Some(value) => value,
             None if ones => usize::MAX,
             None if self.tns => (0..self.count).rev().find(|column| !is_weight(column)).unwrap_or(0),
-            None => self.guess_value(&taken)?,
+            None => self.guess_value(&taken).and_then(|value| self.check_passed_over(value, &taken))?,
         };
         let guess_modes = named.is_none();
         let modes = named.unwrap_or_else(|| {
@@ -482,7 +513,10 @@ impl Columns {
 
     /// Which rows are taken.
     pub(super) fn rules(&self, request: &ColumnRequest) -> Result<RowRules, String> {
-        let place = |condition: &Condition| Ok((self.find(&condition.column)?, condition.clone()));
+        let place = |condition: &Condition| {
+            condition.check_names(self.names.as_deref().unwrap_or_default())?;
+            Ok((self.find(&condition.column)?, condition.clone()))
+        };
         let conditions = request.conditions.iter().map(place).collect::<Result<_, String>>()?;
         let missing = Signs::new(&request.missing);
         Ok(RowRules { strict: request.strict, missing, conditions, transform: request.transform })
@@ -522,7 +556,7 @@ mod tests {
     fn columns(header: &str, first: &str) -> Columns {
         let split = |line: &str| line.split(',').map(str::to_string).collect::<Vec<_>>();
         let names = (!header.is_empty()).then(|| split(header));
-        Columns { names, count: split(first).len(), first: split(first), tns: false }
+        Columns { names, count: split(first).len(), first: split(first), ..Columns::default() }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! How a text file separates its fields, and whether its first line is a header.
 
 use super::encoding::Encoding;
+use super::nearly;
 use super::number::parse_number;
 use super::rules::{Signs, is_missing};
 use super::text::shown;
@@ -116,6 +117,8 @@ pub struct Dialect {
     pub columns: usize,
     /// The fields of the first lines after the header that hold something, to guess types from.
     pub first: Vec<String>,
+    /// Of columns that are nearly numbers, but for commas or percent signs, an example.
+    pub nearly: Vec<Option<String>>,
 }
 
 /// What the user said of a file's dialect.
@@ -171,7 +174,12 @@ pub fn detect(
                 && (rows.len() == 1 || rows[1..].iter().any(|row| row.iter().any(is_number)))
     });
     let data = &rows[usize::from(header)..];
-    Ok(Dialect { delimiter, header: header.then(|| rows[0].clone()), columns, first: told(data, missing) })
+    let texts = |column: usize| -> Box<dyn Iterator<Item = &str> + '_> {
+        Box::new(data.iter().filter_map(move |row| row.get(column)).map(String::as_str))
+    };
+    let nearly = nearly::examples(columns, texts);
+    let first = told(data, missing);
+    Ok(Dialect { delimiter, header: header.then(|| rows[0].clone()), columns, first, nearly })
 }
 
 /// What each column holds: of the first row that says something, because values may be missing.

@@ -13,6 +13,7 @@ pub mod dialect;
 pub mod dictionary;
 pub mod encoding;
 pub mod label;
+mod nearly;
 pub mod npy;
 pub mod number;
 pub mod parquet;

@@ -3,7 +3,7 @@
 use super::columns::{ColumnRequest, FilePlan, ModeColumn, ModeRole};
 use super::rows::{Cell, ModeCells, RowBatch, Taken};
 use super::rules::{self, RowRules, Signs};
-use super::source::{self, BytesRead, read_error};
+use super::source::{self, BytesRead, Source, read_error};
 use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::{MAX_ORDER, MIN_ORDER};
@@ -36,12 +36,13 @@ pub struct NpyHeader {
     big: bool,
 }
 
-/// The header of a file, where it is an array.
-pub fn header_of(path: &Path, control: &Control) -> Result<Option<NpyHeader>> {
-    if path.is_dir() {
+/// The header of an input, where it is an array.
+pub fn header_of(source: &Source, control: &Control) -> Result<Option<NpyHeader>> {
+    let path = &source.name();
+    if source.is_named() && path.is_dir() {
         return Ok(None);
     }
-    let mut stream = source::open(&path.into(), BytesRead::default(), control)?;
+    let mut stream = source::open(source, BytesRead::default(), control)?;
     let mut magic = Vec::new();
     let read = (&mut stream).take(MAGIC.len() as u64).read_to_end(&mut magic);
     read.map_err(|error| read_error(path, error))?;
@@ -202,8 +203,8 @@ impl NpyHeader {
             }
         }
         let order = self.shape.len();
-        let names = match &request.modes {
-            Some(names) if names.len() == order => names.clone(),
+        let names: Vec<String> = match &request.modes {
+            Some(names) if names.len() == order => names.iter().map(|name| name.trim().to_string()).collect(),
             Some(names) => return Err(format!("`modes` names {} axes of {order}", names.len())),
             None => (1..=order).map(|axis| format!("axis{axis}")).collect(),
         };

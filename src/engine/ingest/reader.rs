@@ -252,7 +252,8 @@ pub fn open_source(source: &Source, options: &ReadOptions, control: &Control) ->
     // Of parts that were cut from one file only the first has the header.
     let first_file = options.columns.names.clone().filter(|names| !tns && names.len() == found.columns);
     let names = found.header.or(first_file);
-    let plan = settle(&Columns { names, count: found.columns, first: found.first, tns })?;
+    let plan =
+        settle(&Columns { names, count: found.columns, first: found.first, nearly: found.nearly, tns })?;
     let kind = Kind::Text { stream, encoding, begun, read, delimiter: found.delimiter, header, tns };
     Ok(Input { path: path.into(), plan, kind })
 }

@@ -3,7 +3,7 @@
 use super::arrow::Column;
 use super::number::parse_number;
 use super::rows::Taken;
-use super::text::shown;
+use super::text::{is_other_date, shown, with_point};
 use crate::times::parse_time;
 use crate::transform::Transform;
 use std::borrow::Cow;
@@ -104,7 +104,9 @@ enum Constant {
     Number(f64),
     /// Seconds since 1970.
     Time(f64),
-    Text,
+    Text {
+        quoted: bool,
+    },
 }
 
 /// `rating > 0`: a column, a comparison, and a constant.
@@ -153,15 +155,22 @@ impl Condition {
             return Err(wrong());
         }
         let (text, constant) = match quoted(constant) {
-            Some((text, "")) => (text, Constant::Text),
-            Some(_) => return Err(wrong()),
+            Some((text, "")) => (text, Constant::Text { quoted: true }),
+            // It may be that more than one condition begins with a quote.
+            Some((_, behind)) => return Err(stray(whole, behind)),
             None => match (parse_number(constant.as_bytes()), parse_time(constant)) {
-                (Some(number), _) if number.is_nan() => (constant, Constant::Text),
+                (Some(number), _) if number.is_nan() => (constant, Constant::Text { quoted: false }),
                 (Some(number), _) => (constant, Constant::Number(number)),
                 (None, Some(seconds)) => (constant, Constant::Time(seconds)),
-                (None, None) => (constant, Constant::Text),
+                (None, None) => (constant, plain_text(whole, constant)?),
             },
         };
+        if found.1.is_order() && matches!(constant, Constant::Text { .. }) && is_other_date(text.as_bytes()) {
+            return Err(format!(
+                "'{}' would compare letters, for {text} is no date here: write dates like 2021-01-31",
+                whole.trim()
+            ));
+        }
         Ok(Condition {
             column: column.into(),
             comparison: found.1,
@@ -173,7 +182,7 @@ impl Condition {
 
     /// Whether cells are compared with a text, not with a number or a date.
     pub(super) fn is_of_text(&self) -> bool {
-        self.constant == Constant::Text
+        matches!(self.constant, Constant::Text { .. })
     }
 
     /// Whether a cell meets it. What is missing differs from every constant but the empty text, and is
@@ -182,7 +191,22 @@ impl Condition {
         let order = match &self.constant {
             Constant::Number(constant) => cell.number().and_then(|number| number.partial_cmp(constant)),
             Constant::Time(constant) => cell.seconds().and_then(|seconds| seconds.partial_cmp(constant)),
-            Constant::Text => Some(cell.text().trim().cmp(self.text.as_str())),
+            Constant::Text { .. } => {
+                let told = cell.text();
+                let told = told.trim();
+                if self.comparison.is_order() && is_missing(told.as_bytes()) {
+                    return Ok(false);
+                }
+                if self.comparison.is_order() && !is_quantity(&self.text) && is_quantity(told) {
+                    return Err(format!(
+                        "{} is {}, and `where` {} compares it with a text: give a number, or a date like 2021-01-31",
+                        self.column,
+                        shown(told.as_bytes()),
+                        self.whole
+                    ));
+                }
+                Some(told.cmp(self.text.as_str()))
+            }
         };
         match order {
             Some(order) => Ok(self.comparison.holds(order)),
@@ -194,6 +218,47 @@ impl Condition {
                 Err(format!("{} is {text}, which is no {kind}, as `where` {} needs", self.column, self.whole))
             }
         }
+    }
+}
+
+impl Condition {
+    /// Refuses a text without quotes that is the name of a column: two columns are not compared.
+    pub(super) fn check_names(&self, names: &[String]) -> Result<(), String> {
+        match self.constant == (Constant::Text { quoted: false }) && names.contains(&self.text) {
+            true => Err(format!(
+                "`where` {} has the column '{}' behind its sign: a column comes first, and is compared with a number, a \
+                 date or a text (in quotes, if '{}' is meant as one)",
+                self.whole, self.text, self.text
+            )),
+            false => Ok(()),
+        }
+    }
+}
+
+/// Whether it is a number or a date.
+fn is_quantity(text: &str) -> bool {
+    parse_number(text.as_bytes()).is_some_and(|number| !number.is_nan()) || parse_time(text).is_some()
+}
+
+/// What is said of signs that are no part of a condition.
+fn stray(whole: &str, what: &str) -> String {
+    format!(
+        "'{}' is no condition, because of {}: conditions are joined by and (there is no or), their signs are = != < <= \
+         > >=, and a text with blanks or signs is put in quotes",
+        whole.trim(),
+        shown(what.as_bytes())
+    )
+}
+
+/// A text without quotes: it must be one that cannot be meant as anything else.
+fn plain_text(whole: &str, text: &str) -> Result<Constant, String> {
+    if let Some(number) = with_point(text.as_bytes()) {
+        return Err(format!("'{}' has a decimal comma: write {number}", whole.trim()));
+    }
+    let is_sign = |c: char| c.is_whitespace() || "=<>!&|;,()'\"`".contains(c);
+    match text.contains(is_sign) {
+        true => Err(stray(whole, text)),
+        false => Ok(Constant::Text { quoted: false }),
     }
 }
 
@@ -329,6 +394,12 @@ mod tests {
             ("x > 1 and x < 3", "2", true),
             ("x > 1 AND x < 3", "4", false),
             ("`two words` <= -1e3", "-1000", true),
+            ("day >= 2020-01-01 10:00:00", "2020-01-01T11:00:00Z", true),
+            ("shop >= s3", "s4", true),
+            ("shop < s3", "", false),
+            ("shop >= s3", "s10", false),
+            ("id = '06/01/2021'", "06/01/2021", true),
+            ("id < '2'", "10", true),
         ] {
             assert_eq!(meets(condition, field), Ok(expected), "{condition} of '{field}'");
         }
@@ -340,6 +411,33 @@ mod tests {
         assert!(meets("day > 2020-01-01", "946684800").unwrap_err().contains("which is no date"));
         for wrong in ["rating", "> 3", "rating >", "a = 'x' y", "", "a > 1 and"] {
             assert!(Condition::parse(wrong).unwrap_err().contains("is no condition"), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn what_may_be_meant_otherwise_is_refused() {
+        for (wrong, why) in [
+            ("price > 2 or price < 1", "there is no or"),
+            ("price > 2;", "in quotes"),
+            ("price > 1,5", "write 1.5"),
+            ("price => 2", "signs are"),
+            ("price =< 2", "signs are"),
+            ("price > 2 && price < 3", "joined by and"),
+            ("price > 2 || price < 1", "there is no or"),
+            ("shop = s3 or shop = s4", "there is no or"),
+            ("shop = 's3' or shop = 's4'", "there is no or"),
+            ("country = New York", "in quotes"),
+            ("date >= 06/01/2021", "like 2021-01-31"),
+            ("date >= '06/01/2021'", "like 2021-01-31"),
+        ] {
+            let said = Condition::parse(wrong).unwrap_err();
+            assert!(said.contains(why), "{wrong}: {said}");
+        }
+        // Letters are not compared with numbers or dates.
+        for (condition, field) in
+            [("price > cheap", "3"), ("price >= 'w'", "3"), ("day < yesterday", "2021-01-01")]
+        {
+            assert!(meets(condition, field).unwrap_err().contains("compares it with a text"), "{condition}");
         }
     }
 

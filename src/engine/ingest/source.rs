@@ -102,6 +102,11 @@ impl Source {
         &self.path
     }
 
+    /// What to call it in messages.
+    pub fn name(&self) -> PathBuf {
+        display_name(&self.path)
+    }
+
     /// Whether it lies on disk under its name.
     pub fn is_named(&self) -> bool {
         self.copy.is_none() && !is_stdin(&self.path)

@@ -422,11 +422,17 @@ pub fn check_index(id: i64, base: i64, dim: Option<u32>, name: &str) -> Result<i
     }
 }
 
-/// What to do about the comma of something that would be a number without it.
-pub(super) fn about_comma(field: &[u8]) -> Option<String> {
+/// The number that it is where its comma is a decimal one.
+pub(super) fn with_point(field: &[u8]) -> Option<String> {
     let (whole, part) = std::str::from_utf8(field).ok()?.split_once(',')?;
     let number = format!("{whole}.{part}");
-    parse_number(number.as_bytes())?;
+    parse_number(number.as_bytes()).map(|_| number)
+}
+
+/// What to do about the comma of something that would be a number without it.
+pub(super) fn about_comma(field: &[u8]) -> Option<String> {
+    let number = with_point(field)?;
+    let (whole, part) = std::str::from_utf8(field).ok()?.split_once(',')?;
     let decimal = format!("turn decimal commas into points first ({number})");
     // Before three digits it may as well stand between thousands.
     let digits = whole.trim_start_matches(['-', '+']);
@@ -448,7 +454,7 @@ fn hint(field: &[u8], name: &str) -> String {
 }
 
 /// Whether it looks like 06/10/2024 or 6.10.2024.
-fn is_other_date(field: &[u8]) -> bool {
+pub(super) fn is_other_date(field: &[u8]) -> bool {
     let mut parts = field.split(|byte| b"/.-".contains(byte));
     let mut number = || parts.next().is_some_and(|part| part.first().is_some_and(u8::is_ascii_digit));
     number() && number() && number()

@@ -238,6 +238,33 @@ pub struct Manifest {
     pub appended: u64,
 }
 
+/// Names of modes that hold times, or units of time.
+const TIME_NAMES: [&str; 16] = [
+    "timestamp",
+    "date",
+    "time",
+    "datetime",
+    "ts",
+    "t",
+    "step",
+    "year",
+    "quarter",
+    "month",
+    "week",
+    "day",
+    "hour",
+    "minute",
+    "second",
+    "season",
+];
+
+/// Whether a word of a name is one of times: `week`, `rating_timestamp`, `unixReviewTime`.
+fn is_time_name(name: &str) -> bool {
+    let lower = name.to_lowercase();
+    let mut words = lower.split(|c: char| !c.is_alphanumeric());
+    words.any(|word| TIME_NAMES.contains(&word) || word.ends_with("time") || word.ends_with("date"))
+}
+
 fn is_zero(number: &u64) -> bool {
     *number == 0
 }
@@ -284,6 +311,33 @@ impl Manifest {
             split_by: None,
             appended: 0,
         }
+    }
+
+    /// Whether the indices of a mode may be counted as time: it has bins, the name of times, or none of its own.
+    pub fn may_be_time(&self, mode: usize) -> bool {
+        let Mode { name, kind, .. } = &self.modes[mode];
+        let made = ["mode", "axis", "column"].iter().filter_map(|made| name.strip_prefix(made));
+        matches!(kind, ModeKind::Bins(_))
+            || is_time_name(name)
+            || made.into_iter().any(|number| number.parse::<usize>().is_ok())
+    }
+
+    /// How many rows an entry is the mean of, on average; none where hardly any were joined.
+    pub fn rows_per_entry(&self) -> Option<f64> {
+        let entries: u64 = Split::ALL.iter().map(|&split| self.split(split).entries).sum();
+        let observed = entries.saturating_sub(self.absent.unwrap_or(0));
+        let rows = (observed + self.duplicates) as f64 / observed.max(1) as f64;
+        // Less is nothing to speak of.
+        (self.duplicates_rule == "mean" && self.part.is_none() && rows >= 1.05).then_some(rows)
+    }
+
+    /// What is to be said of errors where entries are means of rows.
+    pub fn joined(&self) -> Option<String> {
+        let rows = self.rows_per_entry()?;
+        let told = if rows < 10.0 { format!("{rows:.1}") } else { format!("{rows:.0}") };
+        Some(format!(
+            "entries are means of {told} rows on average: errors and sd are of such means, and single rows differ more"
+        ))
     }
 
     /// Whether an entry of this value was observed: where cells were drawn, zeros count as drawn.

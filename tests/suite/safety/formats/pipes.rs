@@ -125,6 +125,59 @@ fn a_pipe_is_read_wherever_a_file_is() {
     }
 }
 
+/// A table with holes, and the same one as an array and as a wide table.
+fn with_holes() -> (String, Vec<u8>, String) {
+    let value = |n: usize| (n % 6 != 1).then(|| (n % 17 + n / 17) as f64 / 4.0);
+    let told = |n: usize| value(n).map_or(String::new(), |value| value.to_string());
+    let long = (0..17 * 13).map(|n| format!("u{},{},{}\n", 100 + n % 17, n / 17, told(n)));
+    let wide = (0..13).map(|row| {
+        let cells: Vec<String> = (0..17).map(|column| told(17 * row + column)).collect();
+        format!("{row},{}\n", cells.join(","))
+    });
+    let names: Vec<String> = (0..17).map(|column| format!("s{column}")).collect();
+    let header = "{'descr': '<f8', 'fortran_order': False, 'shape': (13, 17), }";
+    let mut array = b"\x93NUMPY\x01\x00".to_vec();
+    array.extend((118u16).to_le_bytes());
+    array.extend(format!("{header:<117}\n").into_bytes());
+    (0..17 * 13).for_each(|n| array.extend(value(n).unwrap_or(f64::NAN).to_le_bytes()));
+    (long.collect(), array, format!("hour,{}\n{}", names.join(","), wide.collect::<String>()))
+}
+
+#[test]
+fn what_comes_through_a_pipe_is_filled_whole() {
+    let folder = folder();
+    let folder = folder.path();
+    let (long, array, wide) = with_holes();
+    write(folder, "long.csv", &long);
+    write(folder, "wide.csv", &wide);
+    fs::write(folder.join("cube.npy"), &array).unwrap();
+    done(folder, "fill long.csv -o long.out.csv --keep run");
+    done(folder, "fill long.csv -o long.out.parquet --run run");
+    done(folder, "fill wide.csv -o wide.out.csv --wide");
+    done(folder, "fill cube.npy -o cube.out.npy");
+    let text = long.clone().into_bytes();
+    let read = |name: &str| fs::read(folder.join(name)).unwrap();
+    for (line, output, bytes) in [
+        ("", "long.out.csv", text.clone()),
+        ("--run run", "long.out.csv", text.clone()),
+        ("--run run", "long.out.parquet", text.clone()),
+        ("--run run", "long.out.csv", gz(&text)),
+        ("--run run", "long.out.csv", zstd::encode_all(text.as_slice(), 1).unwrap()),
+        ("--wide", "wide.out.csv", wide.into_bytes()),
+        ("", "cube.out.npy", array.clone()),
+        ("", "cube.out.npy", gz(&array)),
+    ] {
+        let again = format!("again.{output}");
+        piped(folder, &format!("fill pipe -o {again} --force {line}"), &[("pipe", bytes)]);
+        assert!(read(&again) == read(output), "{line} {output}");
+    }
+    // Standard input by its usual name.
+    let input = fs::File::open(folder.join("long.csv")).unwrap();
+    let output = tenfill(folder).args(["fill", "-", "-o", "stdin.csv"]).stdin(input).output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(read("stdin.csv") == read("long.out.csv"));
+}
+
 #[test]
 fn standard_input_is_folded_in_too() {
     let folder = folder();
