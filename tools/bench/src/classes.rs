@@ -26,6 +26,9 @@ pub struct Arguments {
     /// Only classes whose name has this in it
     #[arg(long, default_value = "")]
     only: String,
+    /// Only these columns: before, cg, auto, none
+    #[arg(long, value_delimiter = ',')]
+    columns: Vec<String>,
     /// Only write the first seed's entries of the first class that is made here and not by `synth`, as CSV
     #[arg(long, value_name = "CSV")]
     write: Option<PathBuf>,
@@ -269,7 +272,8 @@ pub fn run(arguments: &Arguments) -> Result<(), String> {
             ];
             make(place, class, seed, false, &data)?;
             for ((name, tenfill, options), tally) in ways.into_iter().zip(&mut tallies) {
-                let Some(tenfill) = tenfill else { continue };
+                let asked = arguments.columns.is_empty() || arguments.columns.iter().any(|of| of == name);
+                let Some(tenfill) = tenfill.filter(|_| asked) else { continue };
                 if name == "none" {
                     make(place, class, seed, true, &data)?;
                 }
