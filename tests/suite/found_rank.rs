@@ -265,3 +265,46 @@ fn weights_count_where_components_are_looked_for() {
     let found = json(place.path(), "complete weighted.csv -o run --value value --weights w");
     assert!(r2(&found) > 0.999, "{found}");
 }
+
+/// A mode of which train has fewer rows than there are components: none can be appended, and the fit goes on as it is.
+#[test]
+fn a_mode_with_few_rows_in_train_ends_no_run() {
+    let place = folder();
+    let mut state = 11_u64;
+    let mut next = |below: u64| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % below
+    };
+    let mut normal = |_| (0..12).map(|_| next(1 << 20) as f64 / (1 << 20) as f64).sum::<f64>() - 6.0;
+    let [a, b]: [Vec<f64>; 2] = std::array::from_fn(|_| (0..180).map(&mut normal).collect());
+    let mut rows: Vec<(usize, usize)> = (0..3600).map(|n| (n * 7 % 3600 / 60, n * 7 % 60)).collect();
+    rows.sort_by_key(|(a, b)| (a * 131 + b * 17) % 97);
+    for (name, rows, modes) in [("train", &rows[..2400], 2), ("validation", &rows[2400..3000], 61)] {
+        let row = |(n, &(i, j)): (usize, &(usize, usize))| {
+            let value: f64 = (0..3).map(|k| a[3 * i + k] * b[3 * j + k]).sum();
+            format!("{},{i},{j},{value}\n", n * 31 % if n % 2 == 0 { 2 } else { modes })
+        };
+        let text: String = rows.iter().enumerate().map(row).collect();
+        std::fs::write(place.path().join(format!("{name}.csv")), format!("c,a,b,v\n{text}")).unwrap();
+    }
+    json(place.path(), "convert train.csv --validation validation.csv --modes c,a,b --value v -o data");
+    let found = json(place.path(), "complete data -o run");
+    assert!(number(&found, "validation_mse") < 1e-2, "{found}");
+}
+
+/// Sweeps of exactly low-rank matrices end where train entries are met.
+#[test]
+fn matrices_without_noise_end_at_the_tolerance() {
+    let place = folder();
+    for (name, data) in [
+        ("small", "--dims 300,200 --rank 2 --oversampling 10"),
+        ("wide", "--dims 1000,800 --rank 4 --oversampling 15"),
+    ] {
+        json(place.path(), &format!("synth -o {name} --validation 0.1 --seed 11 {data}"));
+        for (out, more) in [("run", ""), ("further", "--relative-tolerance 0 --max-iterations 30")] {
+            let found = json(place.path(), &format!("complete {name} -o {name}-{out} {more}"));
+            assert!(1.0 - r2(&found) < 1e-9, "{found}");
+            assert_eq!(found["stopped_by"] == "tolerance", out == "run", "{found}");
+        }
+    }
+}

@@ -313,3 +313,27 @@ fn little_memory_means_no_trials_before_it_means_a_lower_rank() {
     json(place, "resume few --memory 1G --threads 1");
     assert!(before == model());
 }
+
+#[test]
+fn what_there_is_room_for_depends_on_no_number_of_threads() {
+    let folder = folder();
+    let place = folder.path();
+    json(place, "synth -o r --kind ratings --dims 900,1700,30 --entries 80000 --validation 0.1 --test 0");
+    let models = [1, 2, 8].map(|threads| {
+        let ask = format!("complete r -o t{threads} --memory 40M --max-iterations 2 --threads {threads}");
+        assert!(told(place, &ask).0.contains("sweeps begin with rank "));
+        std::fs::read(place.join(format!("t{threads}/model/model.bin"))).unwrap()
+    });
+    assert!(models.iter().all(|model| *model == models[0]));
+}
+
+#[test]
+fn little_memory_for_sweeps_keeps_nobody_from_looking_for_low_rank_data() {
+    let folder = folder();
+    let place = folder.path();
+    let gaussian = "--factors gaussian --dims 700,600,500 --rank 2 --oversampling 60 --seed 5";
+    json(place, &format!("synth -o data --validation 0.1 {gaussian}"));
+    let (said, found) = told(place, "complete data -o run --memory 60M");
+    assert!(said.contains("has no room to try components of further pairs of modes"), "{said}");
+    assert_eq!(found["rank"], serde_json::json!([2, 2, 2]), "{found}");
+}
