@@ -186,8 +186,9 @@ impl Trainer {
         }
         why.into_iter().for_each(|why| terms.control.say(why));
         self.extra.plan.change = change_of(course.change(), &fit.terms.mode_order);
-        // The best of the plain method before them does not keep sweeps from having their own.
-        let own = self.extra.plan.best.map_or(last.iteration, |(_, iteration)| iteration);
+        // Where the rank is left to the data, the best of the plain method before them does not keep sweeps from having their own.
+        let own = self.extra.plan.best.filter(|_| terms.rank_auto).map_or(0, |(_, iteration)| iteration);
+        let own = own.max(last.iteration.saturating_sub(fit.posterior.sweep));
         let stale = |best: &Best| {
             let patience = terms.options.patience;
             patience > 0 && last.iteration - best.iteration.max(own) >= patience
