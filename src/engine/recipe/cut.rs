@@ -154,7 +154,7 @@ impl Trainer {
             {
                 let Some((ranks, rotations)) = self.clear_ranks(error) else { return Ok(false) };
                 let told = units::ranks(&ranks);
-                self.fitting.terms.control.say(format!("the fit shows what rank the data have: {told}"));
+                self.fitting.terms.control.say(format!("the fit shows rank {told}, which is tried"));
                 let point = narrowed(&self.state.point.rotated(&rotations), &ranks);
                 self.extra.accepted = Some((self.state.point.clone(), None));
                 let (iteration, falling) =
@@ -195,17 +195,19 @@ impl Trainer {
         Ok(anew || self.look_at_rank(true)? || self.begin_anew()?)
     }
 
-    /// Whether the rank is lower than it could be, in every mode, and the best one: what is left is noise then.
+    /// Whether a rank that is lower than it could be, in every mode, is the best one, by a cut that was kept or should have been: what
+    /// is left is noise then.
     pub(super) fn has_shown_rank(&self) -> bool {
         let (terms, plan) = (&self.fitting.terms, &self.extra.plan);
-        if self.state.best.as_ref().is_none_or(|best| best.point.ranks() != plan.stage.ranks) {
-            return false;
-        }
-        let most = match plan.growth.cut {
-            Cut::No => Some(terms.grown.clone()).filter(|grown| !grown.is_empty()),
-            _ => highest_ranks(&terms.manifest, &terms.grown, 1.0),
+        let Some(best) = &self.state.best else { return false };
+        let (ranks, is_present) = (best.point.ranks(), best.point.ranks() == plan.stage.ranks);
+        let cut = match plan.growth.cut {
+            Cut::Done => is_present,
+            Cut::Wanted { after, .. } => after.is_some() && !is_present,
+            _ => false,
         };
-        most.is_some_and(|most| plan.stage.ranks.iter().zip(most).all(|(now, most)| *now < most))
+        let most = highest_ranks(&terms.manifest, &terms.grown, 1.0);
+        cut && most.is_some_and(|most| ranks.iter().zip(most).all(|(now, most)| *now < most))
     }
 
     /// Whether columns have not come to life: these would meet some of the noise, if that is what is left. With p degrees of freedom and N

@@ -113,6 +113,8 @@ const SHOWN: f64 = 0.1;
 const FALLING: f64 = 0.8;
 /// And it is where two epochs leave more than this, and not as little of what biases leave as low-rank data.
 const LEVEL: f64 = 0.97;
+/// So many iterations are enough for it.
+const LONGEST: usize = 40;
 /// What a rank that is too low leaves of the variance, and more.
 const NOTHING: f64 = 1e-6;
 /// Biases are a matter of some passes. An error below this share of the variance needs no comparison so early, and below
@@ -212,6 +214,8 @@ impl Plan {
         let given = self.growth.cut.is_no();
         let slow = given || self.leaves_more(1, FALLING);
         let soon = iteration >= GLANCE && told && slow && mse > first * biases;
+        // Nor does it creep on to its last iteration.
+        let stuck = stuck || !given && slow && iteration >= LONGEST && mse > NOTHING * variance;
         stuck || soon || iteration >= PROBE && mse > then * biases
     }
 
@@ -238,12 +242,13 @@ impl Plan {
         self.best.is_some_and(|(mse, _)| mse <= NOTHING * variance)
     }
 
-    /// Ends the plain method's turn: it stays where it explains the validation entries far better than biases do; less far where
-    /// the data have shown their rank.
-    pub fn end_probe(&mut self, iteration: usize, shown: bool) -> &Tried {
+    /// Ends the plain method's turn: it stays where it explains the validation entries far better than biases do. At a rank that was left
+    /// to the data it has to leave nothing, or noise at a rank that it has shown.
+    pub fn end_probe(&mut self, iteration: usize, variance: f64, shown: bool) -> &Tried {
         let mse = self.best.map_or(f64::MAX, |(mse, _)| mse);
-        let share = if shown { SHOWN } else { EXACT };
-        self.done = self.biases_mse.is_some_and(|biases| mse <= share * biases);
+        let exact = self.biases_mse.is_some_and(|biases| mse <= EXACT * biases);
+        let nothing = !self.growth.cut.is_no() && self.leaves_nothing(variance);
+        self.done = nothing || exact && (self.growth.cut.is_no() || shown);
         self.tried.push(Tried {
             change: Move::Plain,
             stage: self.stage.clone(),

@@ -61,7 +61,7 @@ fn biases_are_looked_at_where_an_error_does_not_speak_for_itself() {
 fn the_plain_method_stays_where_hardly_anything_is_left() {
     for (mse, stays) in [(0.009, true), (0.011, false)] {
         let mut plan = plan(&[0.5, mse]);
-        assert_eq!(plan.end_probe(2, false).validation_mse, mse);
+        assert_eq!(plan.end_probe(2, 1.0, false).validation_mse, mse);
         assert_eq!((plan.done, plan.tried.len()), (stays, 1));
     }
 }

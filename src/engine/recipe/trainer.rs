@@ -346,7 +346,8 @@ impl Trainer {
     /// The plain method stays, or sweeps follow.
     pub(super) fn end_probe(&mut self) -> Result<()> {
         let shown = self.has_shown_rank();
-        let said = self.extra.plan.end_probe(self.state.last.iteration, shown).to_string();
+        let (iteration, variance) = (self.state.last.iteration, self.fitting.terms.variance);
+        let said = self.extra.plan.end_probe(iteration, variance, shown).to_string();
         self.fitting.terms.control.say(said);
         if self.extra.plan.done { Ok(()) } else { self.enter_sweeping() }
     }

@@ -250,22 +250,27 @@ impl Config {
 
     /// Lets low-rank data be looked for before sweeps, where nothing else comes before them and half of the memory has room for it: up
     /// to the rank that is given, or to one that is as high as half of the memory allows. Of two modes, sweeps find the same.
-    pub(super) fn fit_growth(&mut self, manifest: &Manifest, memory: u64) {
+    /// Returns the memory that would do for the highest rank, where there is less.
+    pub(super) fn fit_growth(&mut self, manifest: &Manifest, memory: u64) -> Option<u64> {
         let usual = self.init == Init::Scaled && self.solver.algorithm == Algorithm::Auto;
         if !(self.sweeps_alone() && usual && manifest.modes.len() > 2) {
-            return;
+            return None;
         }
         // As in `fit_rank`, by what is the same on all machines.
-        let has_room = |ranks: &Vec<usize>| {
+        let needed = |ranks: &Vec<usize>| {
             let needs = Needs::of_several(manifest, ranks, self.precision, None, 0, self.lanes, 1);
             let needs = needs.with_chunks().with_coordinates(manifest);
-            needs.with_growth(manifest, ranks, self.lanes).total(1) <= memory / 2
+            2 * needs.with_growth(manifest, ranks, self.lanes).total(1)
         };
         let up_to = |most: usize| -> Vec<usize> {
             let bound = |rank: &usize| if self.rank_auto { most } else { most.min(*rank) };
             largest_rank(&self.rank.iter().map(bound).collect::<Vec<_>>(), manifest)
         };
-        self.grown = (LEAST_GROWN_RANK..=MOST_GROWN_RANK).rev().map(up_to).find(has_room).unwrap_or_default();
+        let highest = up_to(MOST_GROWN_RANK);
+        let whole = needed(&highest);
+        let mut all = (LEAST_GROWN_RANK..=MOST_GROWN_RANK).rev().map(up_to);
+        self.grown = all.find(|ranks| needed(ranks) <= memory).unwrap_or_default();
+        (self.grown != highest).then_some(whole)
     }
 
     /// What of the method does not go together.

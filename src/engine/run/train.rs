@@ -19,6 +19,7 @@ use crate::shard::{Dataset, Split};
 use crate::solver::{Iteration, Options, StoppedBy};
 use crate::storage::make_dir;
 use crate::team::Combine;
+use crate::units;
 use crate::usage::Usage;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -123,7 +124,16 @@ pub fn complete(
     let memory = limits.team.told_by_first(|| Ok(limits.memory.to_string()))?;
     let memory = memory.parse().unwrap_or(limits.memory);
     config.fit_rank(dataset.manifest(), memory);
-    config.fit_growth(dataset.manifest(), memory);
+    if let Some(bytes) = config.fit_growth(dataset.manifest(), memory) {
+        let rank = match config.grown.is_empty() {
+            true => String::new(),
+            false => format!(" of a rank above {}", units::ranks(&config.grown)),
+        };
+        let (have, bytes) = (units::size(memory), units::size(bytes));
+        // Of ratings nobody would look.
+        let say = |text| if config.recipe.range.is_none() { control.say(text) } else { control.detail(text) };
+        say(format!("{have} has no room to look for low-rank data{rank} first: {bytes} would do"));
+    }
     config.rank = limits.team.agree(check_rank(&config.rank, dataset.manifest()))?;
     limits.team.agree(config.check_method().and_then(|()| config.check_lanes(limits.team)))?;
     limits.team.check_processors()?;
