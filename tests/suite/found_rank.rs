@@ -308,3 +308,18 @@ fn matrices_without_noise_end_at_the_tolerance() {
         }
     }
 }
+
+/// Where most cells are known, steps from chunks alone come down to the tolerance, and the run ends there.
+#[test]
+fn a_run_ends_where_chunks_meet_the_tolerance() {
+    let place = folder();
+    json(
+        place.path(),
+        "synth -o data --dims 100,100,100 --rank 4 --entries 400000 --validation 0.05 --seed 2",
+    );
+    for (out, more) in [("auto", ""), ("given", "--rank 12")] {
+        let found = json(place.path(), &format!("complete data -o {out} {more}"));
+        assert_eq!(found["stopped_by"], "tolerance", "{found}");
+        assert!(1.0 - r2(&found) < 1e-9 && number(&found, "passes") < 60.0, "{found}");
+    }
+}

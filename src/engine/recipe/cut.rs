@@ -251,7 +251,7 @@ impl Trainer {
         self.change_rank(point)?;
         self.begin_with_chunks(seed);
         let (growth, biases_mse) = (&mut self.extra.plan.growth, self.extra.plan.biases_mse);
-        growth.since = self.state.last.iteration;
+        growth.since = self.state.last.iteration.max(1);
         growth.cut = Cut::beside(biases_mse.unwrap_or(0.0));
         self.extra.accepted = None;
         Ok(true)

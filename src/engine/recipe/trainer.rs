@@ -295,7 +295,9 @@ impl Trainer {
             self.check()?;
             return Ok(false);
         }
-        if !self.is_simple() && !self.is_elsewhere() && self.is_probed()? {
+        // Where an epoch has met the train entries, the point itself is looked at first.
+        let met = self.state.stochastic.is_some() && self.meets_train();
+        if !self.is_simple() && !self.is_elsewhere() && !met && self.is_probed()? {
             match self.may_miss() {
                 true => self.go_elsewhere()?,
                 false => {
@@ -349,7 +351,8 @@ impl Trainer {
         let (iteration, variance) = (self.state.last.iteration, self.fitting.terms.variance);
         let said = self.extra.plan.end_probe(iteration, variance, shown).to_string();
         self.fitting.terms.control.say(said);
-        if self.extra.plan.done { Ok(()) } else { self.enter_sweeping() }
+        // A run does not end within steps from chunks.
+        if self.extra.plan.done { self.end_chunks() } else { self.enter_sweeping() }
     }
 
     /// Keeps what belongs to the best model, where the newest iterate is that.
@@ -388,10 +391,7 @@ impl Trainer {
             phase.about.done || phase.about.position == 0 && self.state.last.train_mse <= tolerance
         });
         if ended {
-            self.state.stochastic = None;
-            // Those of epochs were measured on the way.
-            self.extra.plan.costs.clear();
-            self.fitting.solver.refresh(&mut self.state, &mut self.fitting.objective)?;
+            self.end_chunks()?;
             return Ok(false);
         }
         let kept = self.fitting.solver.step_chunk(&mut self.state, &mut self.fitting.objective)?;
@@ -401,6 +401,15 @@ impl Trainer {
             self.extra.plan.observe(last.iteration, last.cost, last.validation_mse);
         }
         Ok(kept)
+    }
+
+    /// Ends steps from chunks, if there are any. Costs of epochs were measured on the way: that of the point itself is looked at.
+    fn end_chunks(&mut self) -> Result<()> {
+        if self.state.stochastic.take().is_none() {
+            return Ok(());
+        }
+        self.extra.plan.costs.clear();
+        self.fitting.solver.refresh(&mut self.state, &mut self.fitting.objective)
     }
 
     /// Whether no further iteration of this stage makes sense.
