@@ -52,7 +52,7 @@ def test_rows_that_cannot_be_used(source, what, line):
 def test_what_has_no_value_is_left_out_or_refused():
     holes = GOOD | {"v": [1.0, float("nan"), 3.0]}
     assert write(holes, split="none").nnz == 2
-    with pytest.raises(tf.InputError, match="v is NaN") as caught:
+    with pytest.raises(tf.InputError, match="v is missing: 'NaN'") as caught:
         write(holes, empty="error", force=True)
     assert caught.value.line == 2
     assert write(GOOD, where=["v > 1", "a != 3"], split="none", force=True).nnz == 1
