@@ -77,8 +77,7 @@ impl Point {
 
     /// The dimension of the manifold: sum_d (n_d r_d - r_d^2) + r_1 ... r_D.
     pub fn dimension(&self) -> usize {
-        let factors = self.dims().into_iter().zip(self.ranks()).map(|(n, r)| n * r - r * r);
-        factors.sum::<usize>() + self.ranks().iter().product::<usize>()
+        dimension(self.dims().into_iter().map(|n| n as u32), self.ranks()) as usize
     }
 
     /// self = other.
