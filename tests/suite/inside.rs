@@ -173,7 +173,7 @@ impl Progress for Copies {
             return;
         }
         let number = self.seen.fetch_add(1, Ordering::Relaxed);
-        if number.is_multiple_of(2) {
+        if number.is_multiple_of(4) {
             let kept = self.inside.fetch_add(1, Ordering::Relaxed);
             copy(&self.run, &self.run.with_file_name(format!("killed{kept}")));
         }
@@ -203,7 +203,7 @@ fn a_run_that_is_killed_inside_a_sweep_goes_on_inside_it() {
     let control = Control::new(Arc::new(AtomicBool::new(false)), Arc::clone(&copies) as Arc<dyn Progress>);
     let data = folder.path().join("r");
     let arguments = ["complete", data.to_str().unwrap(), "-o", run.to_str().unwrap(), "--rank", "auto"];
-    let more = ["--threads", "1", "--checkpoint-every", "1,0.001s"];
+    let more = ["--threads", "1", "--checkpoint-every", "1,0s"];
     let arguments = arguments.into_iter().chain(more).map(Into::into).collect();
     cli::call(arguments, Outside::new(control)).unwrap();
     let whole = result(&folder.path().join("whole"));
@@ -239,7 +239,7 @@ fn a_run_that_is_interrupted_in_its_first_sweep_goes_on_from_there() {
     let end = Arc::new(AtomicBool::new(false));
     let control = Control::new(Arc::clone(&end), Arc::new(Ends(Arc::clone(&end))));
     let arguments = ["complete", data.to_str().unwrap(), "-o", run.to_str().unwrap(), "--rank", "auto"];
-    let more = ["--threads", "1", "--checkpoint-every", "1,0.001s", "--max-iterations", "4"];
+    let more = ["--threads", "1", "--checkpoint-every", "1,0s", "--max-iterations", "4"];
     let arguments = arguments.into_iter().chain(more).map(Into::into).collect();
     assert!(cli::call(arguments, Outside::new(control)).is_err());
     assert!(end.load(Ordering::Relaxed) && !run.join("model/model.bin").exists());

@@ -10,7 +10,7 @@ use std::time::Duration;
 pub struct Every {
     /// Iterations; 0 for never.
     pub iterations: usize,
-    /// Time.
+    /// Time. Where it is 0, they are written wherever there may be one, within sweeps and epochs too, and waited for.
     pub time: Duration,
 }
 
@@ -21,11 +21,13 @@ impl Default for Every {
 }
 
 impl Every {
-    /// From `10`, `5m` or `10,5m`; `0` for at the end only.
+    /// From `10`, `5m` or `10,5m`; `0` for at the end only, `0s` for wherever there may be one.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut every = Every::default();
         for part in text.split(',') {
-            if let Some(seconds) = crate::units::parse_seconds(part) {
+            if part.trim() == "0s" {
+                every.time = Duration::ZERO;
+            } else if let Some(seconds) = crate::units::parse_seconds(part) {
                 every.time = Duration::from_secs_f64(seconds.min(1e9));
             } else {
                 every.iterations = part

@@ -407,7 +407,9 @@ impl<'a> Session<'a> {
         };
         let stopped_by = std::thread::scope(|scope| {
             // Several processes bring their rows together when they write, all at the same time.
-            let writes = self.room.is_some() && self.limits.team.is_alone();
+            // And where none may be passed over because another one is being written, nobody writes beside the passes.
+            let waits = !self.limits.team.is_alone() || self.limits.every.time.is_zero();
+            let writes = self.room.is_some() && !waits;
             let mut background = writes.then(|| Background::start(scope, &saver));
             let stopped_by = self.iterate(&mut trainer, &saver, background.as_mut())?;
             background.map_or(Ok(()), Background::finish)?;
