@@ -8,13 +8,14 @@
 
 use super::missing::UNBIASED;
 use super::settings::rating_range;
-use super::spectrum::{for_each_index, position_in};
+use super::spectrum::{are_possible, narrowed};
 use super::trainer::Trainer;
+use crate::bayes::FEW_MODES;
 use crate::control::Control;
 use crate::error::Result;
-use crate::manifold::{Core, Point, dimension};
+use crate::manifold::{Point, dimension};
 use crate::objective::main_effects;
-use crate::rows::{Rows, Square};
+use crate::rows::Square;
 use crate::shard::Manifest;
 use crate::stream::Stream;
 use crate::units;
@@ -23,10 +24,14 @@ use serde::{Deserialize, Serialize};
 // What other values do: docs/thresholds.md.
 /// Of values that look like ratings, rows by themselves have to explain this share of the variance.
 const CERTAIN: f64 = 0.6;
+/// Shares of modes are added as if they did not overlap, and may come to more than all: this is left at least.
+const OVERLAP: f64 = 0.05;
 /// Validation entries that it takes to tell of a rank that may be too high.
 const FEWEST_JUDGES: u64 = 100;
 /// Entries per degree of freedom of the rank that is fitted first: the highest one that has as many.
 const PER_DIMENSION: f64 = 8.0;
+/// Of three modes fewer do, whose missing columns are found again.
+const PER_DIMENSION_OF_THREE: f64 = 5.0;
 /// It is raised to the highest one with at least this share of that, where the fit comes to an end and misses little, but not
 /// nothing.
 const RAISED: f64 = 0.5;
@@ -38,15 +43,22 @@ const TELLS: f64 = 0.05;
 /// least so many times as much as the largest of them.
 const CUT: f64 = 2.0;
 const CLEAR: f64 = 5.0;
+/// Of noise so many columns or more are alike: the largest is at most so many times the one in the middle, and what it has less
+/// than the last column that stays is at least this factor.
+const TAIL: usize = 4;
+const ALIKE: f64 = 2.0;
+const KNEE: f64 = 1.4;
 /// And only where validation misses at most this share of what biases would: on a plateau, columns that are needed are as small as
 /// those that are not. Or where the fit ends.
-const BEHIND: f64 = 1e-3;
+pub(super) const BEHIND: f64 = 1e-3;
+/// Or where validation misses so many times as much as train, or has not gained for so many iterations: columns that are too many meet
+/// train entries, and nothing else.
+const OVERFIT: f64 = 8.0;
+const RESTS: usize = 3;
 /// After so many iterations, or where two leave more than this share of the cost, the fit has to be better than before the cut, or the
-/// cut is taken back; better by this factor, where an iteration left less than that share of the cost before it. The next one
-/// waits for an error that is smaller by the same factor.
+/// cut is taken back. The next one waits for an error that is smaller by this factor.
 const TRIAL: usize = 8;
 const FLAT: f64 = 0.98;
-const FALLING: f64 = 0.8;
 const LESS: f64 = 0.1;
 
 /// What becomes of a rank that may be too high; it goes into checkpoints.
@@ -67,10 +79,8 @@ pub enum Cut {
     Tried {
         /// At this iteration,
         iteration: usize,
-        /// with this validation error before,
+        /// with this validation error before.
         error: f64,
-        /// which was falling.
-        falling: bool,
     },
     /// It stays as it is.
     Done,
@@ -126,7 +136,7 @@ impl LowRank {
         if rating_range(manifest).is_some() && explained < CERTAIN {
             return Ok(LowRank::Hardly);
         }
-        let biases_mse = (1.0 - explained).max(0.0) * manifest.variance();
+        let biases_mse = (1.0 - explained).max(OVERLAP) * manifest.variance();
         let ranks = highest_ranks(manifest, bound, 1.0);
         Ok(ranks.map_or(LowRank::Hardly, |ranks| LowRank::AtMost { ranks, biases_mse }))
     }
@@ -136,11 +146,12 @@ impl LowRank {
 fn highest_ranks(manifest: &Manifest, bound: &[usize], share: f64) -> Option<Vec<usize>> {
     let most = bound.iter().copied().max().unwrap_or(0);
     let at = |rank: usize| -> Vec<usize> { bound.iter().map(|&bound| bound.min(rank)).collect() };
-    let enough = |ranks: &Vec<usize>| {
+    let enough = if bound.len() > FEW_MODES { PER_DIMENSION } else { PER_DIMENSION_OF_THREE };
+    let has_enough = |ranks: &Vec<usize>| {
         let per_dimension = manifest.train.entries as f64 / dimension(manifest.dims(), ranks);
-        per_dimension >= share * PER_DIMENSION
+        per_dimension >= share * enough
     };
-    (1..=most).rev().map(at).find(enough)
+    (1..=most).rev().map(at).find(has_enough)
 }
 
 impl Trainer {
@@ -150,36 +161,54 @@ impl Trainer {
         let Some(error) = self.state.last.validation_mse else { return Ok(false) };
         match self.extra.plan.growth.cut {
             Cut::Wanted { below, after }
-                if error <= below || over && after.is_none() && self.extra.plan.promises() =>
+                if error <= below
+                    || (over || self.meets_too_much(error))
+                        && after.is_none()
+                        && self.extra.plan.promises() =>
             {
                 let Some((ranks, rotations)) = self.clear_ranks(error) else { return Ok(false) };
+                // A rank that was given is too high by more than a weak column.
+                let lost: usize =
+                    self.state.point.ranks().iter().zip(&ranks).map(|(now, rank)| now - rank).sum();
+                if self.extra.plan.growth.given && lost < ranks.len() {
+                    return Ok(false);
+                }
                 let told = units::ranks(&ranks);
                 self.fitting.terms.control.say(format!("the fit shows rank {told}, which is tried"));
                 let point = narrowed(&self.state.point.rotated(&rotations), &ranks);
-                self.extra.accepted = Some((self.state.point.clone(), None));
-                let (iteration, falling) =
-                    (self.state.last.iteration, !self.extra.plan.leaves_more(1, FALLING));
-                self.extra.plan.growth.cut = Cut::Tried { iteration, error, falling };
+                let iteration = self.state.last.iteration;
+                self.extra.plan.growth.cut = Cut::Tried { iteration, error };
                 self.change_rank(point)?;
                 Ok(true)
             }
-            Cut::Tried { iteration, error: before, falling } => {
+            Cut::Tried { iteration, error: before } => {
                 let age = self.state.last.iteration - iteration;
                 if !(over || age >= TRIAL || self.extra.plan.leaves_more(2, FLAT)) {
                     return Ok(false);
                 }
                 self.extra.plan.growth.cut = Cut::Done;
-                let bar = if falling { LESS * before } else { before };
-                let Some((point, _)) = self.extra.accepted.take().filter(|_| error > bar) else {
-                    return Ok(false);
-                };
-                self.fitting.terms.control.say("too low a rank: the higher one is gone on with");
-                self.extra.plan.growth.cut = Cut::Wanted { below: LESS * before, after: Some(error) };
-                self.change_rank(point)?;
-                Ok(true)
+                // What the cut has taken away by mistake is looked for first.
+                Ok(error > before && (self.grow_again()? || self.go_back_to_best()?))
             }
             _ => Ok(false),
         }
+    }
+
+    /// Goes on from the best fit by validation where that has another rank and is better: `true` where it is.
+    pub(super) fn go_back_to_best(&mut self) -> Result<bool> {
+        let error = self.state.last.validation_mse.unwrap_or(f64::INFINITY);
+        let ranks = self.state.point.ranks();
+        let best = self.state.best.as_ref();
+        let Some(best) = best.filter(|best| best.validation_mse < error && best.point.ranks() != ranks)
+        else {
+            return Ok(false);
+        };
+        self.extra.plan.growth.cut = Cut::Wanted { below: LESS * best.validation_mse, after: Some(error) };
+        let told = units::ranks(best.point.ranks());
+        self.fitting.terms.control.say(format!("the fit of rank {told} was better, and is gone on with"));
+        let point = best.point.clone();
+        self.change_rank(point)?;
+        Ok(true)
     }
 
     /// Looks what is to be done where the fit has ended: `true` where it goes on from another point.
@@ -192,7 +221,7 @@ impl Trainer {
             _ => {}
         }
         let anew = self.is_on_plateau() && self.begin_anew()?;
-        Ok(anew || self.look_at_rank(true)? || self.begin_anew()?)
+        Ok(anew || self.look_at_rank(true)? || self.grow_again()? || self.begin_anew()?)
     }
 
     /// Whether a rank that is lower than it could be, in every mode, is the best one, by a cut that was kept or should have been: what
@@ -208,6 +237,13 @@ impl Trainer {
         };
         let most = highest_ranks(&terms.manifest, &terms.grown, 1.0);
         cut && most.is_some_and(|most| ranks.iter().zip(most).all(|(now, most)| *now < most))
+    }
+
+    /// Whether columns that are too many meet train entries alone.
+    fn meets_too_much(&self, error: f64) -> bool {
+        let last = &self.state.last;
+        let rests = self.extra.plan.is_stale(last.iteration, RESTS);
+        self.state.stochastic.is_none() && (rests || error > OVERFIT * last.train_mse)
     }
 
     /// Whether columns have not come to life: these would meet some of the noise, if that is what is left. With p degrees of freedom and N
@@ -226,7 +262,8 @@ impl Trainer {
     /// it was stuck. `true` where there is one.
     fn begin_anew(&mut self) -> Result<bool> {
         let (terms, plan) = (&self.fitting.terms, &self.extra.plan);
-        if plan.growth.since > 0 || !plan.shows() || plan.leaves_nothing(terms.variance) {
+        let tried = plan.growth.since > 0 || plan.growth.selective || plan.growth.given;
+        if tried || !plan.shows() || plan.is_behind() || plan.leaves_nothing(terms.variance) {
             return Ok(false);
         }
         let at = |share| highest_ranks(&terms.manifest, &terms.grown, share);
@@ -253,7 +290,6 @@ impl Trainer {
         let (growth, biases_mse) = (&mut self.extra.plan.growth, self.extra.plan.biases_mse);
         growth.since = self.state.last.iteration.max(1);
         growth.cut = Cut::beside(biases_mse.unwrap_or(0.0));
-        self.extra.accepted = None;
         Ok(true)
     }
 
@@ -280,24 +316,15 @@ impl Trainer {
             ranks.push(kept);
             rotations.push(Square::from_fn(rank, |i, j| vectors[(i, rank - 1 - j)]));
         }
-        let product = |mode: usize| {
-            ranks
-                .iter()
-                .enumerate()
-                .filter(|(other, _)| *other != mode)
-                .map(|(_, &rank)| rank)
-                .product::<usize>()
-        };
-        let possible = (0..ranks.len()).all(|mode| ranks[mode] <= product(mode));
-        (possible && ranks != core.ranks()).then_some((ranks, rotations))
+        (are_possible(&ranks) && ranks != core.ranks()).then_some((ranks, rotations))
     }
 }
 
-/// How many of these shares, the largest first, are not among those that may go: where they fall most, which has to be by much.
-/// All of them where even the last is too large to go.
+/// How many of these shares, the largest first, are not among those that may go: where they fall most, which has to be by much, or, if
+/// that are more, those behind which all are alike, as those of noise are. All of them where even the last is too large to go.
 fn last_that_stays(shares: &[f64], missed: f64) -> Option<usize> {
     let mut rest = 0.0;
-    let mut most: Option<(f64, usize)> = None;
+    let (mut most, mut noise): (Option<(f64, usize)>, Option<usize>) = (None, None);
     for kept in (1..shares.len()).rev() {
         rest += shares[kept];
         if rest > CUT * missed {
@@ -307,25 +334,34 @@ fn last_that_stays(shares: &[f64], missed: f64) -> Option<usize> {
         if most.is_none_or(|(other, _)| fall > other) {
             most = Some((fall, kept));
         }
+        let tail = &shares[kept..];
+        if noise.is_none() && tail.len() >= TAIL && fall >= KNEE && tail[0] <= ALIKE * tail[tail.len() / 2] {
+            noise = Some(kept);
+        }
     }
     match most {
         None => Some(shares.len()),
-        Some((fall, kept)) => (fall >= CLEAR).then_some(kept),
+        Some((fall, kept)) => Some(kept).filter(|_| fall >= CLEAR).max(noise),
     }
 }
 
-/// The point's first columns and the numbers of the core that belong to them.
-fn narrowed(from: &Point, ranks: &[usize]) -> Point {
-    let factors = from.factors.iter().zip(ranks).map(|(factor, &rank)| {
-        let mut rows: Rows = factor.zeros_like(rank);
-        for row in rows.own() {
-            rows.row_mut(row).copy_from_slice(&factor.row(row)[..rank]);
-        }
-        rows
-    });
-    let mut core = Core::zeros(ranks);
-    for_each_index(ranks, |position, index| {
-        core.as_mut_slice()[position] = from.core.as_slice()[position_in(from.ranks(), index)];
-    });
-    Point { factors: factors.collect(), core }
+#[cfg(test)]
+mod tests {
+    use super::last_that_stays;
+
+    /// Shares as they were seen: what stays depends on noise, not on the mean, whose share is by far the largest.
+    #[test]
+    fn noise_is_told_from_what_stays() {
+        let noisy =
+            [1.0, 5.0e-4, 4.0e-4, 1.1e-4, 9.9e-5, 8.1e-5, 7.9e-5, 7.5e-5, 6.0e-5, 5.6e-5, 4.8e-5, 4.6e-5];
+        assert_eq!(last_that_stays(&noisy, 1.3e-3), Some(3));
+        let nothing_else = [1.0, 1.1e-4, 9.9e-5, 8.1e-5, 7.9e-5, 7.5e-5, 6.0e-5, 5.6e-5];
+        assert_eq!(last_that_stays(&nothing_else, 1.3e-3), Some(1));
+        let exact = [1.0, 5.8e-5, 3.6e-5, 2.9e-5, 1.7e-5, 1.0e-5, 6.3e-6, 6.6e-8, 4.7e-8];
+        assert_eq!(last_that_stays(&exact, 4.8e-7), Some(7));
+        let needed = [1.0, 0.5, 0.3, 0.2];
+        assert_eq!(last_that_stays(&needed, 1e-3), Some(4));
+        let unclear = [1.0, 0.5, 0.2, 0.1, 0.05];
+        assert_eq!(last_that_stays(&unclear, 1.0), None);
+    }
 }

@@ -36,6 +36,7 @@ const LEFT: f64 = 1e-4;
 /// in any case at another.
 const SETTLED: f64 = 0.98;
 const LEAST_AGE: usize = 6;
+const FEWEST_WORSE: usize = 3;
 const MOST_AGE: usize = 15;
 /// Other random starts, where there is no spectrum.
 const MOST_RESTARTS: usize = 3;
@@ -85,6 +86,19 @@ pub struct Growth {
     /// What becomes of a rank that may be too high.
     #[serde(default, skip_serializing_if = "Cut::is_no")]
     pub cut: Cut,
+    /// Whether the rank was given, and is the most.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub given: bool,
+    /// Whether a mode has one column more only if what is left asks for that.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub selective: bool,
+}
+
+impl Growth {
+    /// Whether the rank is left to the data, which have to show that they are of some rank.
+    pub(super) fn is_open(&self) -> bool {
+        !self.cut.is_no() && !self.given
+    }
 }
 
 impl Plan {
@@ -129,6 +143,13 @@ impl Trainer {
         if self.look_at_rank(false)? {
             return Ok(true);
         }
+        if self.is_cut_short() {
+            // What is left is noise, at a rank that it has shown, where nothing is found in it.
+            if !self.grow_again()? && self.extra.plan.is_exact_beside_biases() {
+                self.end_probe()?;
+            }
+            return Ok(true);
+        }
         if self.is_simple() && self.fitting.solver.stop(&self.state).is_some_and(|rule| self.gives_up(rule)) {
             return self.go_elsewhere().map(|()| true);
         }
@@ -137,7 +158,10 @@ impl Trainer {
             let age = plan.costs.len();
             let settled = age >= LEAST_AGE && plan.leaves_more(1, SETTLED);
             let falls = self.finds_rank() && !plan.leaves_more(1, FALLING);
-            if self.state.stuck || age >= MOST_AGE && !falls || settled {
+            // What only train entries ask for shows early.
+            let worse =
+                plan.growth.selective && plan.growth.without.is_some_and(|before| self.error() > before);
+            if self.state.stuck || age >= MOST_AGE && !falls || settled || worse && age >= FEWEST_WORSE {
                 return self.next_component().map(|()| true);
             }
             return Ok(false);
@@ -220,6 +244,15 @@ impl Trainer {
                 && let Some((point, _)) = self.extra.accepted.take()
             {
                 self.take_back(point)?;
+                // The fit had come to its end before.
+                if self.extra.plan.growth.selective {
+                    self.settle();
+                    if self.go_back_to_best()? {
+                        return Ok(());
+                    }
+                    self.look_at_biases(true)?;
+                    return self.end_probe();
+                }
             }
             if gain <= chance.max(LITTLE) {
                 return self.end_growth();
@@ -242,7 +275,10 @@ impl Trainer {
     /// Goes back to the point without the newest component. What that gained is chance, and no reason to keep its models: the best
     /// one is that point, until a better one follows.
     fn take_back(&mut self, point: Point) -> Result<()> {
-        (self.state.best, self.extra.best) = (None, None);
+        let ranks = self.state.point.ranks();
+        if self.state.best.as_ref().is_some_and(|best| best.point.ranks() == ranks) {
+            (self.state.best, self.extra.best) = (None, None);
+        }
         self.enter_point(point)?;
         let last = self.state.last;
         self.extra.plan.best = last.validation_mse.map(|mse| (mse, last.iteration));
@@ -250,26 +286,60 @@ impl Trainer {
         Ok(())
     }
 
+    /// Whether a fit whose rank was cut has come down to what it leaves, and that is not nothing.
+    fn is_cut_short(&self) -> bool {
+        let plan = &self.extra.plan;
+        plan.growth.cut == Cut::Done && !plan.growth.done && plan.leaves_more(2, SETTLED)
+    }
+
+    /// Looks for what a cut has taken away by mistake, or too low a bound has not let in, in what the fit leaves over, once: `true`
+    /// where there is something. Validation tells what it is worth.
+    pub(super) fn grow_again(&mut self) -> Result<bool> {
+        let (plan, terms) = (&self.extra.plan, &self.fitting.terms);
+        let rank_ends = plan.growth.cut == Cut::Done || plan.is_behind();
+        let may_grow = rank_ends && !plan.growth.done && !plan.leaves_nothing(terms.variance);
+        if !may_grow || plan.stage.ranks == terms.growth_bound() {
+            return Ok(false);
+        }
+        let (before, error) = (plan.growth.clone(), self.error());
+        let growth = &mut self.extra.plan.growth;
+        (growth.done, growth.under_way, growth.selective) = (true, true, true);
+        growth.without = Some(error);
+        self.extra.accepted = Some((self.state.point.clone(), None));
+        let (point, rms) = (self.state.point.clone(), self.state.last.train_mse.sqrt());
+        let have = point.ranks().iter().copied().max().unwrap_or(0);
+        if self.append_to(&point, have, rms)? {
+            self.fitting.terms.control.say("components are looked for in what the fit leaves over");
+            return Ok(true);
+        }
+        self.extra.plan.growth = Growth { done: true, ..before };
+        self.extra.accepted = None;
+        Ok(false)
+    }
+
     /// Whether the rank is left to the data while components are found.
     fn finds_rank(&self) -> bool {
-        !self.fitting.terms.grown.is_empty()
+        !self.fitting.terms.grown.is_empty() || self.extra.plan.growth.selective
     }
 
     /// There are as many components as there will be: they are fitted to the end, or have shown that these are other data.
     fn end_growth(&mut self) -> Result<()> {
         self.settle();
+        if self.extra.plan.growth.selective && self.go_back_to_best()? {
+            return Ok(());
+        }
         if self.error() > MOSTLY * self.fitting.terms.variance { self.end_probe() } else { Ok(()) }
     }
 
     /// Goes on from a point with one component more than it has; `false` where none is found.
     fn append_to(&mut self, point: &Point, have: usize, rms: f64) -> Result<bool> {
-        let terms = &self.fitting.terms;
+        let (terms, selective) = (&self.fitting.terms, self.extra.plan.growth.selective);
         let bound = terms.growth_bound();
-        let at = |count: usize| -> Vec<usize> { bound.iter().map(|&rank| rank.min(count)).collect() };
-        let (had, ranks, last) = (at(have), at(have + 1), ranks_are(bound, have + 1));
+        let had = if have == 0 { vec![0; bound.len()] } else { point.ranks().to_vec() };
+        let ranks: Vec<usize> = had.iter().zip(bound).map(|(had, &rank)| rank.min(had + 1)).collect();
         let most = GrowthMemory::of(&terms.manifest, bound).entries;
         let seed = terms.seed.wrapping_add(1 + have as u64);
-        let found = append(&mut self.fitting.objective, point, &had, &ranks, rms, most, seed)?;
+        let found = append(&mut self.fitting.objective, point, &had, &ranks, rms, most, seed, selective)?;
         self.state.last.passes += PASSES;
         let Some(point) = found else {
             // Sums had the room of one more.
@@ -277,6 +347,7 @@ impl Trainer {
             self.fitting.objective.data.set_ranks(dims, self.state.point.ranks());
             return Ok(false);
         };
+        let last = point.ranks() == self.fitting.terms.growth_bound();
         self.enter_point(point)?;
         if last {
             self.extra.plan.growth.components = 0;
@@ -399,11 +470,6 @@ impl Trainer {
 
 fn is_zero(number: &usize) -> bool {
     *number == 0
-}
-
-/// Whether no rank is above this number of components.
-fn ranks_are(bound: &[usize], components: usize) -> bool {
-    bound.iter().all(|&rank| rank <= components)
 }
 
 /// Puts a state in the place of another, whose records go on.

@@ -1,6 +1,6 @@
 //! What is being fitted, and whether the plain method is the right one: a state machine without mathematics.
 
-use super::cut::Cut;
+use super::cut::{BEHIND, Cut};
 use super::missing::Growth;
 use super::settings::{BiasChoice, PenaltyChoice, Recipe};
 use crate::objective::PenaltyKind;
@@ -209,9 +209,8 @@ impl Plan {
         let iteration = iteration - self.growth.since.min(iteration);
         let told = biases < (1.0 - TOLD_BY_BIASES) * variance;
         // Where nobody has said that the data are of some rank, they have to show it.
-        let (first, then) =
-            if self.growth.cut.is_no() { (HARDLY_MORE, PROMISING) } else { (PROMISING, SHOWN) };
-        let given = self.growth.cut.is_no();
+        let given = !self.growth.is_open();
+        let (first, then) = if given { (HARDLY_MORE, PROMISING) } else { (PROMISING, SHOWN) };
         let slow = given || self.leaves_more(1, FALLING);
         let soon = iteration >= GLANCE && told && slow && mse > first * biases;
         // Nor does it creep on to its last iteration.
@@ -222,7 +221,7 @@ impl Plan {
     /// Whether epochs at a rank that was left to the data have come down to noise.
     pub(super) fn is_level(&self) -> bool {
         let much = |(biases, (mse, _)): (f64, (f64, usize))| mse > EXACT * biases;
-        !self.growth.cut.is_no()
+        self.growth.is_open()
             && self.leaves_more(2, LEVEL)
             && self.biases_mse.zip(self.best).is_some_and(much)
     }
@@ -237,18 +236,29 @@ impl Plan {
         self.biases_mse.zip(self.best).is_some_and(|(biases, (mse, _))| mse <= PROMISING * biases)
     }
 
+    /// Whether it leaves hardly anything of what biases do.
+    pub(super) fn is_exact_beside_biases(&self) -> bool {
+        self.biases_mse.zip(self.best).is_some_and(|(biases, (mse, _))| mse <= EXACT * biases)
+    }
+
+    /// Whether it leaves as little of what biases do as no data with noise leave on a plateau.
+    pub(super) fn is_behind(&self) -> bool {
+        self.biases_mse.zip(self.best).is_some_and(|(biases, (mse, _))| mse <= BEHIND * biases)
+    }
+
     /// Whether it leaves nothing to speak of.
     pub(super) fn leaves_nothing(&self, variance: f64) -> bool {
         self.best.is_some_and(|(mse, _)| mse <= NOTHING * variance)
     }
 
     /// Ends the plain method's turn: it stays where it explains the validation entries far better than biases do. At a rank that was left
-    /// to the data it has to leave nothing, or noise at a rank that it has shown.
+    /// to the data it has to leave nothing, or noise at a rank that it has shown, or as little as sweeps hardly ever come to.
     pub fn end_probe(&mut self, iteration: usize, variance: f64, shown: bool) -> &Tried {
         let mse = self.best.map_or(f64::MAX, |(mse, _)| mse);
-        let exact = self.biases_mse.is_some_and(|biases| mse <= EXACT * biases);
-        let nothing = !self.growth.cut.is_no() && self.leaves_nothing(variance);
-        self.done = nothing || exact && (self.growth.cut.is_no() || shown);
+        let exact = self.is_exact_beside_biases();
+        let open = self.growth.is_open();
+        let nothing = open && (self.leaves_nothing(variance) || self.is_behind());
+        self.done = nothing || exact && (!open || shown);
         self.tried.push(Tried {
             change: Move::Plain,
             stage: self.stage.clone(),

@@ -16,13 +16,16 @@ pub(super) const PASSES: usize = 4;
 /// to 3 and 11 to 33; with more entries, or Gaussian factors, 1.06 and more), of noise 0.76 to 1.19, in six of twelve cases
 /// less than this (1000^3 at an oversampling of 10, noise a tenth of the values, seeds 1 to 3).
 const BEYOND_CHANCE: f64 = 0.9;
+/// The least part of a new column in what new numbers of the core would change.
+const PART: f64 = 0.1;
 
 /// The point with one column more in every mode whose rank is below `ranks`, or none where the residual does not say
 /// which: its entries hardly share fibres, or have nothing in common.
 ///
 /// In every mode but the first on disk the column is the leading eigenvector of [`shared_fibres`]; there it is the
 /// residual projected on the others' columns. The core's new numbers are the residual projected on the new
-/// columns, all scaled by one least-squares step. `rms` is the root mean square of the residual.
+/// columns, all scaled by one least-squares step. `rms` is the root mean square of the residual. Where this is `selective`,
+/// modes whose new columns have hardly any part in that keep the columns that they have.
 pub(super) fn append(
     objective: &mut Regularised,
     from: &Point,
@@ -31,6 +34,7 @@ pub(super) fn append(
     rms: f64,
     most: usize,
     seed: u64,
+    selective: bool,
 ) -> Result<Option<Point>> {
     let (dims, levels) = (from.dims(), objective.data.mode_order().to_vec());
     let mut fibres = match &objective.coordinates {
@@ -93,6 +97,15 @@ pub(super) fn append(
         }
     }
     objective.cost_and_gradient(&point, &mut partials)?;
+    let wanted = if selective { wanted(&partials.core, have) } else { ranks.to_vec() };
+    if wanted != ranks {
+        let core = narrowed_core(&partials.core, &wanted);
+        point = narrowed(&point, &wanted);
+        partials = Tangent::zeros_like(&point);
+        partials.core = core;
+        objective.data.set_ranks(&dims, &wanted);
+    }
+    let ranks = &wanted;
     let mut along = Tangent::zeros_like(&point);
     for_each_index(ranks, |position, index| {
         if !is_old(index) {
@@ -106,6 +119,54 @@ pub(super) fn append(
     }
     point.core.axpy(step, &along.core);
     Ok(Some(point))
+}
+
+/// The ranks without the new columns that have hardly any part in the gradient by the core's new numbers. What a fit that has
+/// come to its end misses in one mode alone lies within the columns of the others.
+fn wanted(gradient: &Core, have: &[usize]) -> Vec<usize> {
+    let (mut all, mut of_mode) = (0.0, vec![0.0; have.len()]);
+    for_each_index(gradient.ranks(), |position, index| {
+        let square = gradient.as_slice()[position].powi(2);
+        let new = |mode: usize| index[mode] == have[mode];
+        all += if (0..have.len()).any(new) { square } else { 0.0 };
+        (0..have.len()).filter(|&mode| new(mode)).for_each(|mode| of_mode[mode] += square);
+    });
+    let wanted: Vec<usize> = gradient
+        .ranks()
+        .iter()
+        .zip(have)
+        .zip(of_mode)
+        .map(|((&rank, &have), part)| if part >= PART * all { rank } else { have })
+        .collect();
+    if are_possible(&wanted) { wanted } else { gradient.ranks().to_vec() }
+}
+
+/// Whether no rank is above the product of the others.
+pub(super) fn are_possible(ranks: &[usize]) -> bool {
+    let product = |mode: usize| -> usize {
+        ranks.iter().enumerate().filter(|(other, _)| *other != mode).map(|(_, &rank)| rank).product()
+    };
+    (0..ranks.len()).all(|mode| ranks[mode] <= product(mode))
+}
+
+/// The point's first columns and the numbers of the core that belong to them.
+pub(super) fn narrowed(from: &Point, ranks: &[usize]) -> Point {
+    let factors = from.factors.iter().zip(ranks).map(|(factor, &rank)| {
+        let mut rows: Rows = factor.zeros_like(rank);
+        for row in rows.own() {
+            rows.row_mut(row).copy_from_slice(&factor.row(row)[..rank]);
+        }
+        rows
+    });
+    Point { factors: factors.collect(), core: narrowed_core(&from.core, ranks) }
+}
+
+fn narrowed_core(from: &Core, ranks: &[usize]) -> Core {
+    let mut core = Core::zeros(ranks);
+    for_each_index(ranks, |position, index| {
+        core.as_mut_slice()[position] = from.as_slice()[position_in(from.ranks(), index)];
+    });
+    core
 }
 
 /// The first columns of a factor, and zeros behind them.
@@ -132,6 +193,6 @@ pub(super) fn for_each_index(ranks: &[usize], mut each: impl FnMut(usize, &[usiz
     }
 }
 
-pub(super) fn position_in(ranks: &[usize], index: &[usize]) -> usize {
+fn position_in(ranks: &[usize], index: &[usize]) -> usize {
     index.iter().zip(ranks).fold(0, |position, (i, rank)| position * rank + i)
 }

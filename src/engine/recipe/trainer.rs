@@ -3,6 +3,7 @@
 use super::cut::{Cut, LowRank};
 use super::fitted::{Fitted, fitted};
 use super::fitting::{Fitting, Terms};
+use super::missing::Growth;
 use super::plan::{Move, Plan, Stage};
 use super::prepare::{biases_mse, prepare};
 use super::settings::{BiasChoice, Recipe};
@@ -155,6 +156,12 @@ impl Trainer {
         let mut extra = Extra::plain(ranks);
         if let LowRank::AtMost { ranks, biases_mse } = &found {
             extra.plan = Plan::of_highest(ranks, *biases_mse);
+        } else if recipe.decides() && probed && fresh {
+            // A rank that is given is the most, if validation decides.
+            let (manifest, train) = (dataset.manifest(), objective.data.train());
+            if let LowRank::AtMost { biases_mse, .. } = LowRank::look(manifest, train, ranks, control)? {
+                extra.plan.growth = Growth { cut: Cut::beside(biases_mse), given: true, ..Growth::default() };
+            }
         }
         let mut fitting = Fitting::new(terms, objective);
         let mut state;
@@ -337,12 +344,19 @@ impl Trainer {
         let telling = self.state.stochastic.is_some() || self.extra.plan.growth.cut == Cut::Done;
         let level = telling && self.extra.plan.is_level();
         let stuck = ended || level || self.extra.plan.is_stale(iteration, patience);
+        self.look_at_biases(stuck)?;
+        Ok(self.extra.plan.probe_over(iteration, stuck, variance))
+    }
+
+    /// Fits biases alone, where it depends on them what the plain method's error means.
+    pub(super) fn look_at_biases(&mut self, stuck: bool) -> Result<()> {
+        let (iteration, variance) = (self.state.last.iteration, self.fitting.terms.variance);
         if self.extra.plan.wants_biases(iteration, stuck, variance) {
             let (mse, passes) = biases_mse(&self.fitting.terms.manifest, &mut self.fitting.objective)?;
             self.extra.plan.biases_mse = mse;
             self.state.last.passes += passes;
         }
-        Ok(self.extra.plan.probe_over(iteration, stuck, variance))
+        Ok(())
     }
 
     /// The plain method stays, or sweeps follow.
