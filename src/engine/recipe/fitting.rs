@@ -27,6 +27,8 @@ pub(super) struct Terms {
     /// The highest ranks of components that are found one by one before sweeps, where the rank is left to the data; empty
     /// where there are none.
     pub(super) grown: Vec<usize>,
+    /// Whether memory has room for the plain method.
+    pub(super) plain: bool,
     pub(super) seed: u64,
     /// The variance of the train values.
     pub(super) variance: f64,

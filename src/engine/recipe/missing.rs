@@ -6,8 +6,10 @@
 //! were asked for. Where entries hardly share fibres, as with many modes, there is no such spectrum, and another
 //! random start is tried. The stalled fit is kept and comes back where it was the better one.
 
+use super::again::Second;
 use super::cut::Cut;
 use super::plan::{COSTS, Move, Plan};
+use super::settings::BiasChoice;
 use super::spectrum::{PASSES, append};
 use super::trainer::{Extra, Trainer, enough};
 use crate::error::{Error, Result};
@@ -86,6 +88,9 @@ pub struct Growth {
     /// What becomes of a rank that may be too high.
     #[serde(default, skip_serializing_if = "Cut::is_no")]
     pub cut: Cut,
+    /// Whether components are looked for after sweeps.
+    #[serde(default, skip_serializing_if = "Second::is_no")]
+    pub second: Second,
     /// Whether the rank was given, and is the most.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub given: bool,
@@ -103,7 +108,7 @@ impl Growth {
 
 impl Plan {
     /// Whether the cost hardly falls at all.
-    fn is_flat(&self) -> bool {
+    pub(super) fn is_flat(&self) -> bool {
         self.leaves_more(FLAT_WINDOW, FLAT)
     }
 }
@@ -276,7 +281,8 @@ impl Trainer {
     /// one is that point, until a better one follows.
     fn take_back(&mut self, point: Point) -> Result<()> {
         let ranks = self.state.point.ranks();
-        if self.state.best.as_ref().is_some_and(|best| best.point.ranks() == ranks) {
+        let own = self.extra.best.as_ref().is_some_and(|(stage, _)| stage.bias == BiasChoice::None);
+        if own && self.state.best.as_ref().is_some_and(|best| best.point.ranks() == ranks) {
             (self.state.best, self.extra.best) = (None, None);
         }
         self.enter_point(point)?;
@@ -319,7 +325,8 @@ impl Trainer {
 
     /// Whether the rank is left to the data while components are found.
     fn finds_rank(&self) -> bool {
-        !self.fitting.terms.grown.is_empty() || self.extra.plan.growth.selective
+        let growth = &self.extra.plan.growth;
+        !self.fitting.terms.grown.is_empty() || growth.selective || growth.second == Second::Taken
     }
 
     /// There are as many components as there will be: they are fitted to the end, or have shown that these are other data.

@@ -18,6 +18,7 @@
 //! there are sweeps over rows, with priors that are learned ([`bayes`](crate::bayes)). Biases and a penalty that are
 //! given are fitted as they are, by conjugate gradients in coordinates that are smoothed by counts.
 
+mod again;
 mod cut;
 mod first;
 mod fitted;

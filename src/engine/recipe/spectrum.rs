@@ -16,6 +16,8 @@ pub(super) const PASSES: usize = 4;
 /// to 3 and 11 to 33; with more entries, or Gaussian factors, 1.06 and more), of noise 0.76 to 1.19, in six of twelve cases
 /// less than this (1000^3 at an oversampling of 10, noise a tenth of the values, seeds 1 to 3).
 const BEYOND_CHANCE: f64 = 0.9;
+/// Modes of so few rows have no spectrum to speak of.
+const FEW_ROWS: usize = 8;
 /// The least part of a new column in what new numbers of the core would change.
 const PART: f64 = 0.1;
 
@@ -46,10 +48,20 @@ pub(super) fn append(
         let mut rows = widened(&from.factors[mode], have[mode], ranks[mode]);
         let level = levels.iter().position(|&m| m == mode).unwrap_or(0);
         if ranks[mode] > have[mode] && level > 0 {
-            let found = fibres[level - 1].leading(dims[mode], seed.wrapping_add(level as u64));
-            let Some((column, times)) = found else { return Ok(None) };
-            beyond_chance *= times;
-            rows.own().for_each(|row| rows.row_mut(row)[have[mode]] = column[row]);
+            let seed = seed.wrapping_add(level as u64);
+            if dims[mode] <= FEW_ROWS {
+                // Any column will do: the fit turns it.
+                let mut rng = Pcg64::seed_from_u64(seed);
+                let column: Vec<f64> =
+                    (0..dims[mode]).map(|_| Distribution::Gaussian.draw(&mut rng)).collect();
+                rows.own().for_each(|row| rows.row_mut(row)[have[mode]] = column[row]);
+            } else {
+                let Some((column, times)) = fibres[level - 1].leading(dims[mode], seed) else {
+                    return Ok(None);
+                };
+                beyond_chance *= times;
+                rows.own().for_each(|row| rows.row_mut(row)[have[mode]] = column[row]);
+            }
             if orthonormalize(&mut rows).is_err() {
                 return Ok(None);
             }

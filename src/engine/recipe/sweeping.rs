@@ -194,14 +194,29 @@ impl Trainer {
             patience > 0 && last.iteration - best.iteration.max(own) >= patience
         };
         let best = self.state.best.as_ref();
-        let done = course.done || best.is_some_and(stale);
+        self.extra.plan.done = course.done || best.is_some_and(stale);
+        if self.extra.plan.done && !self.may_look_again() {
+            self.end_sweeps();
+        }
+        Ok(true)
+    }
+
+    /// Ends sweeps, but for one to the validation entries as well, where that may follow.
+    pub(super) fn end_sweeps(&mut self) {
+        let Some(sweeping) = self.extra.sweeping.as_mut() else { return };
+        let Sweeping { fit, course, before } = &mut **sweeping;
+        let (Some(slices), Some((validation, _))) =
+            (&self.fitting.slices, self.fitting.objective.data.validation_entries())
+        else {
+            return;
+        };
+        let data = Data::of(self.fitting.objective.data.train(), slices);
         let may_refit = |best: &Best| course.may_refit(best.validation_mse, &data, validation);
-        let refits = done && terms.recipe.refit && best.is_some_and(may_refit);
+        let refits = self.fitting.terms.recipe.refit && self.state.best.as_ref().is_some_and(may_refit);
         if refits {
             *before = Some(Box::new(fit.posterior.clone()));
         }
-        self.extra.plan.done = done && !refits;
-        Ok(true)
+        self.extra.plan.done = !refits;
     }
 
     /// After the last sweep, to the validation entries as well: the model is the one that is left. What they say of it was said
@@ -279,7 +294,7 @@ fn change_of(change: Option<&Change>, mode_order: &[usize]) -> Move {
     }
 }
 
-fn stage(ranks: Vec<usize>, held: &[bool]) -> Stage {
+pub(super) fn stage(ranks: Vec<usize>, held: &[bool]) -> Stage {
     let held = if held.is_empty() { vec![false; ranks.len()] } else { held.to_vec() };
     let (bias, kind) = (BiasChoice::Modes, PenaltyKind::Nuclear);
     Stage { ranks, held, smoothed: false, even: false, bias, lambda: 0.0, kind }

@@ -1,5 +1,6 @@
 //! Moves solver, biases and plan on together, an iteration at a time.
 
+use super::again::Second;
 use super::cut::{Cut, LowRank};
 use super::fitted::{Fitted, fitted};
 use super::fitting::{Fitting, Terms};
@@ -142,9 +143,6 @@ impl Trainer {
             true => LowRank::look(dataset.manifest(), objective.data.train(), setup.grown, control)?,
             false => LowRank::Hardly,
         };
-        if matches!(found, LowRank::Hardly) {
-            setup.grown = &[];
-        }
         let spectral = spectral || matches!(found, LowRank::Spectral);
         let probed = setup.probe && fresh || !matches!(found, LowRank::Hardly);
         let plain_first = recipe.is_plain() || probed;
@@ -294,6 +292,11 @@ impl Trainer {
     pub fn iterate(&mut self) -> Result<bool> {
         let iteration = self.state.last.iteration;
         if self.extra.sweeping.is_some() {
+            if self.extra.plan.growth.second == Second::Due {
+                self.look_again()?;
+                self.check()?;
+                return Ok(false);
+            }
             let over = self.sweep()?;
             self.check()?;
             return Ok(over);
@@ -344,6 +347,9 @@ impl Trainer {
         let telling = self.state.stochastic.is_some() || self.extra.plan.growth.cut == Cut::Done;
         let level = telling && self.extra.plan.is_level();
         let stuck = ended || level || self.extra.plan.is_stale(iteration, patience);
+        if self.extra.plan.growth.second == Second::Taken {
+            return Ok(stuck || self.extra.plan.is_flat());
+        }
         self.look_at_biases(stuck)?;
         Ok(self.extra.plan.probe_over(iteration, stuck, variance))
     }
@@ -365,6 +371,8 @@ impl Trainer {
         let (iteration, variance) = (self.state.last.iteration, self.fitting.terms.variance);
         let said = self.extra.plan.end_probe(iteration, variance, shown).to_string();
         self.fitting.terms.control.say(said);
+        // What came from sweeps does not go back there.
+        self.extra.plan.done |= self.extra.plan.growth.second == Second::Taken;
         // A run does not end within steps from chunks.
         if self.extra.plan.done { self.end_chunks() } else { self.enter_sweeping() }
     }
@@ -376,6 +384,7 @@ impl Trainer {
             let stage = &self.extra.plan.stage;
             let biases = if stage.bias == BiasChoice::None { None } else { self.extra.biases.clone() };
             self.extra.best = Some((stage.clone(), biases));
+            (self.extra.ends, self.extra.uncertainty) = (None, None);
         }
     }
 
@@ -514,6 +523,7 @@ pub(super) fn terms(setup: Setup<'_>, control: &Control) -> Terms {
         dims: manifest.dims().iter().map(|&dim| dim as usize).collect(),
         bound: setup.ranks.to_vec(),
         grown: setup.grown.to_vec(),
+        plain: setup.probe || !setup.grown.is_empty(),
         seed: setup.seed,
         variance: manifest.variance(),
         control: control.clone(),

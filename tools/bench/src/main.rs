@@ -24,6 +24,7 @@ mod scaling;
 mod simulate;
 mod stochastic;
 mod sweeps;
+mod unranked;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -58,6 +59,7 @@ enum Command {
     Processes(processes::Arguments),
     Reduce(processes::ReduceArguments),
     Simulate(simulate::Arguments),
+    Unranked(unranked::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -83,6 +85,7 @@ fn main() -> ExitCode {
         Command::Processes(arguments) => processes::run(&arguments),
         Command::Reduce(arguments) => processes::reduce(&arguments),
         Command::Simulate(arguments) => simulate::run(&arguments),
+        Command::Unranked(arguments) => unranked::run(&arguments),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
