@@ -60,7 +60,7 @@ fn the_rank_of_data_with_a_mean_is_found() {
     for (data, rank) in [
         ("--dims 300,300,300 --rank 3 --oversampling 20 --seed 41", vec![3, 3, 3]),
         ("--dims 400,150,150 --rank 2,4,3 --oversampling 20 --seed 44", vec![2, 4, 3]),
-        // The first cut is one too many, and taken back.
+        // The first cut is one too many, and what it took is found again.
         ("--dims 300,300,300 --rank 10 --oversampling 10 --seed 41", vec![10, 10, 10]),
         // The first rank is too low.
         ("--dims 600,600,600 --rank 4 --oversampling 6 --seed 43", vec![4, 4, 4]),
@@ -87,6 +87,105 @@ fn noise_does_not_hide_the_rank_of_data_with_a_mean() {
     let found = json(place.path(), "complete data -o run");
     assert_eq!(found["rank"], serde_json::json!([4, 4, 4]), "{found}");
     assert!(1.0 - r2(&found) < 1e-5, "{found}");
+}
+
+/// A rank that is given is the most, where validation decides: columns that are too many are cut.
+#[test]
+fn too_high_a_rank_is_no_worse() {
+    let place = folder();
+    json(
+        place.path(),
+        "synth -o data --validation 0.1 --dims 400,300,200 --rank 4 --oversampling 10 --noise 1e-2 --seed 54",
+    );
+    let right = json(place.path(), "complete data -o right --rank 4");
+    let high = json(place.path(), "complete data -o high --rank 9");
+    assert_eq!(high["rank"], serde_json::json!([4, 4, 4]), "{high}");
+    assert!(number(&high, "test_mse") < 1.1 * number(&right, "test_mse"), "{high} {right}");
+    // The plain method keeps to what it is given.
+    let plain =
+        json(place.path(), "complete data -o plain --rank 9 --bias none --penalty 0 --max-iterations 12");
+    assert_eq!(plain["rank"], serde_json::json!([9, 9, 9]));
+}
+
+/// Facts of a graph: which tail a relation gives to a head depends on kinds of both, and how often on each of them.
+fn graph(place: &Path) {
+    let mut state = 1_u64;
+    let mut uniform = || {
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = state;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64
+    };
+    let (heads, relations, tails, kinds) = (150, 10, 120, 6);
+    let mut draw = |n: usize| (0..n).map(|_| (uniform() * kinds as f64) as usize).collect::<Vec<_>>();
+    let (of_head, of_tail) = (draw(heads), draw(tails));
+    let holds: Vec<bool> = (0..kinds * relations * kinds).map(|_| uniform() < 0.08).collect();
+    let mut often = |n: usize| -> Vec<f64> {
+        (0..n).map(|_| (0.3 * (1.0 / (1.0 - uniform()) - 1.0) + 0.05).min(1.0)).collect()
+    };
+    let (head_often, tail_often) = (often(heads), often(tails));
+    let mut text = String::from("head,relation,tail\n");
+    for head in 0..heads {
+        for relation in 0..relations {
+            for tail in 0..tails {
+                let may = holds[(of_head[head] * relations + relation) * kinds + of_tail[tail]];
+                if may && uniform() < head_often[head] * tail_often[tail] {
+                    text += &format!("h{head},r{relation},t{tail}\n");
+                }
+            }
+        }
+    }
+    std::fs::write(place.join("graph.csv"), text).unwrap();
+}
+
+/// What three modes tell together need not show in two of them: it is looked for after sweeps, and any moment of that can be gone on
+/// from.
+#[test]
+fn what_sweeps_cannot_tell_is_looked_for_after_them() {
+    let place = folder();
+    graph(place.path());
+    let found = json(place.path(), "complete graph.csv -o whole --absent 1 --header --threads 1");
+    // Sweeps alone come to 0.66.
+    assert!(r2(&found) > 0.7, "{found}");
+    let expected = result(&place.path().join("whole"));
+    let phase = |line: &Value| line["phase"].as_str().unwrap_or_default().to_string();
+    let phases: Vec<String> = expected.1.iter().map(phase).collect();
+    let sweeps = phases.iter().rposition(|phase| phase == "sweep").unwrap();
+    let components = phases.iter().position(|phase| phase == "spectral").unwrap();
+    assert!(sweeps < components, "{phases:?}");
+    let stops = (1..expected.1.len() - 1).step_by(19).chain([sweeps, sweeps + 1, sweeps + 2, components + 7]);
+    for stop in stops {
+        let out = format!("part-{stop}");
+        let more = format!("--max-iterations {stop} --threads 3");
+        json(place.path(), &format!("complete whole/data.tenfill -o {out} {more}"));
+        json(place.path(), &format!("resume {out} --max-iterations 250 --threads 2"));
+        assert!(result(&place.path().join(&out)) == expected, "from {stop}");
+    }
+}
+
+/// A bias of one of four modes hides no products of four rows.
+#[test]
+fn a_bias_hides_nothing_of_four_modes() {
+    let place = folder();
+    let made = "synth -o plain.csv --factors gaussian --dims 60,40,25,12 --rank 2 --condition 2 --entries 30000 --seed 19";
+    json(place.path(), made);
+    let text = std::fs::read_to_string(place.path().join("plain.csv")).unwrap();
+    let mut rows: Vec<(Vec<&str>, f64)> = Vec::new();
+    for line in text.lines().skip(1) {
+        let mut ids: Vec<&str> = line.split(',').collect();
+        let value = ids.pop().unwrap().parse().unwrap();
+        rows.push((ids, value));
+    }
+    let spread = (rows.iter().map(|(_, v)| v * v).sum::<f64>() / rows.len() as f64).sqrt();
+    let mut out = String::from("a,b,c,d,value\n");
+    for (ids, value) in rows {
+        let bias = f64::from(ids[0].parse::<u32>().unwrap() * 37 % 11) / 5.0;
+        out += &format!("{},{}\n", ids.join(","), value / spread + bias);
+    }
+    std::fs::write(place.path().join("t.csv"), out).unwrap();
+    let found = json(place.path(), "complete t.csv -o run");
+    assert!(1.0 - r2(&found) < 1e-3, "{found}");
 }
 
 /// A number on top of data without a mean is one component more, and hides nothing; nor do values that look like stars.

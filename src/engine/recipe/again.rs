@@ -59,7 +59,9 @@ impl Trainer {
         let algorithm = terms.options.algorithm == Algorithm::Auto;
         // Of ratings that people gave, two modes tell all that three do, and the look would cost a pass.
         let given = terms.recipe.range.is_some() && terms.manifest.absent.is_none();
-        let may = much && algorithm && terms.plain && terms.dims.len() >= FEW_MODES && !given;
+        // What the plain method has found before stays the best: sweeps are not what has to be bettered.
+        let own = self.extra.best.as_ref().is_some_and(|(stage, _)| stage.bias != BiasChoice::None);
+        let may = much && own && algorithm && terms.plain && terms.dims.len() >= FEW_MODES && !given;
         if may && self.extra.plan.growth.second.is_no() {
             self.extra.plan.growth.second = Second::Due;
             self.extra.plan.done = false;

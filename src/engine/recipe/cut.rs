@@ -39,10 +39,12 @@ const RAISED: f64 = 0.5;
 const LOWERED: f64 = 1.5;
 /// Whether it was stuck is told by how much noise it meets, where it has so many degrees of freedom per entry.
 const TELLS: f64 = 0.05;
-/// Columns are cut that have together at most so many times what validation misses beyond train, and only where the next one has at
+/// Columns are cut that have together at most so many times what validation misses beyond train, less where the rank was cut before, and only where the next one has at
 /// least so many times as much as the largest of them.
-const CUT: f64 = 2.0;
+const CUT: f64 = 1.0;
+const CUT_AGAIN: f64 = 0.5;
 const CLEAR: f64 = 5.0;
+const PLAIN: f64 = 100.0;
 /// Of noise so many columns or more are alike: the largest is at most so many times the one in the middle, and what it has less
 /// than the last column that stays is at least this factor.
 const TAIL: usize = 4;
@@ -82,14 +84,22 @@ pub enum Cut {
         /// with this validation error before.
         error: f64,
     },
-    /// It stays as it is.
-    Done,
+    /// It was cut, and that was right.
+    Done {
+        /// There is another look where the validation error is at most this; 0 for none.
+        below: f64,
+    },
 }
 
 impl Cut {
     /// Where biases would leave this error.
     pub(super) fn beside(biases_mse: f64) -> Self {
         Cut::Wanted { below: BEHIND * biases_mse, after: None }
+    }
+
+    /// Whether a rank that was cut has proven right.
+    pub(super) fn is_done(&self) -> bool {
+        matches!(self, Cut::Done { .. })
     }
 
     /// Whether there is nothing to cut.
@@ -166,32 +176,51 @@ impl Trainer {
                         && after.is_none()
                         && self.extra.plan.promises() =>
             {
-                let Some((ranks, rotations)) = self.clear_ranks(error) else { return Ok(false) };
+                let Some((ranks, rotations)) = self.clear_ranks(error, CUT) else { return Ok(false) };
                 // A rank that was given is too high by more than a weak column.
                 let lost: usize =
                     self.state.point.ranks().iter().zip(&ranks).map(|(now, rank)| now - rank).sum();
                 if self.extra.plan.growth.given && lost < ranks.len() {
                     return Ok(false);
                 }
-                let told = units::ranks(&ranks);
-                self.fitting.terms.control.say(format!("the fit shows rank {told}, which is tried"));
-                let point = narrowed(&self.state.point.rotated(&rotations), &ranks);
-                let iteration = self.state.last.iteration;
-                self.extra.plan.growth.cut = Cut::Tried { iteration, error };
-                self.change_rank(point)?;
-                Ok(true)
+                self.cut_to(&ranks, &rotations, error)
+            }
+            // Less noise shows more: another look where the error is much smaller, or the fit flat.
+            Cut::Done { below }
+                if error <= below || below > 0.0 && (over || self.extra.plan.leaves_more(2, FLAT)) =>
+            {
+                let below = if error <= below { LESS * error } else { 0.0 };
+                self.extra.plan.growth.cut = Cut::Done { below };
+                match self.clear_ranks(error, CUT_AGAIN) {
+                    Some((ranks, rotations)) => self.cut_to(&ranks, &rotations, error),
+                    None => Ok(false),
+                }
             }
             Cut::Tried { iteration, error: before } => {
                 let age = self.state.last.iteration - iteration;
-                if !(over || age >= TRIAL || self.extra.plan.leaves_more(2, FLAT)) {
+                let shown = error <= LESS * before || age >= TRIAL;
+                if !(over || shown || self.extra.plan.leaves_more(2, FLAT)) {
                     return Ok(false);
                 }
-                self.extra.plan.growth.cut = Cut::Done;
+                self.extra.plan.growth.cut = Cut::Done { below: error };
+                if error <= before {
+                    return self.look_at_rank(over);
+                }
                 // What the cut has taken away by mistake is looked for first.
-                Ok(error > before && (self.grow_again()? || self.go_back_to_best()?))
+                Ok(self.grow_again()? || self.go_back_to_best()?)
             }
             _ => Ok(false),
         }
+    }
+
+    fn cut_to(&mut self, ranks: &[usize], rotations: &[Square], error: f64) -> Result<bool> {
+        let told = units::ranks(ranks);
+        self.fitting.terms.control.say(format!("the fit shows rank {told}, which is tried"));
+        let point = narrowed(&self.state.point.rotated(rotations), ranks);
+        let iteration = self.state.last.iteration;
+        self.extra.plan.growth.cut = Cut::Tried { iteration, error };
+        self.change_rank(point)?;
+        Ok(true)
     }
 
     /// Goes on from the best fit by validation where that has another rank and is better: `true` where it is.
@@ -231,7 +260,7 @@ impl Trainer {
         let Some(best) = &self.state.best else { return false };
         let (ranks, is_present) = (best.point.ranks(), best.point.ranks() == plan.stage.ranks);
         let cut = match plan.growth.cut {
-            Cut::Done => is_present,
+            Cut::Done { .. } => is_present,
             Cut::Wanted { after, .. } => after.is_some() && !is_present,
             _ => false,
         };
@@ -301,9 +330,9 @@ impl Trainer {
 
     /// The ranks that the spectrum of the core shows, where it does and some are lower than now; and the rotations that
     /// put the largest singular values first.
-    fn clear_ranks(&self, error: f64) -> Option<(Vec<usize>, Vec<Square>)> {
+    fn clear_ranks(&self, error: f64, share: f64) -> Option<(Vec<usize>, Vec<Square>)> {
         let (core, last) = (&self.state.point.core, &self.state.last);
-        let missed = (error - last.train_mse) / self.fitting.terms.manifest.mean_square();
+        let missed = share * (error - last.train_mse) / self.fitting.terms.manifest.mean_square();
         if missed.is_nan() || missed <= 0.0 {
             return None;
         }
@@ -321,13 +350,14 @@ impl Trainer {
 }
 
 /// How many of these shares, the largest first, are not among those that may go: where they fall most, which has to be by much, or, if
-/// that are more, those behind which all are alike, as those of noise are. All of them where even the last is too large to go.
+/// that are more and it is not plain, those behind which all are alike, as those of noise are. All of them where even the last is too
+/// large to go.
 fn last_that_stays(shares: &[f64], missed: f64) -> Option<usize> {
     let mut rest = 0.0;
     let (mut most, mut noise): (Option<(f64, usize)>, Option<usize>) = (None, None);
     for kept in (1..shares.len()).rev() {
         rest += shares[kept];
-        if rest > CUT * missed {
+        if rest > missed {
             break;
         }
         let fall = shares[kept - 1] / shares[kept].max(f64::MIN_POSITIVE);
@@ -341,6 +371,8 @@ fn last_that_stays(shares: &[f64], missed: f64) -> Option<usize> {
     }
     match most {
         None => Some(shares.len()),
+        // Behind the mean that is by far the largest, everything falls: that says nothing.
+        Some((fall, kept)) if fall >= PLAIN && kept > 1 => Some(kept),
         Some((fall, kept)) => Some(kept).filter(|_| fall >= CLEAR).max(noise),
     }
 }

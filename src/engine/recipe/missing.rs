@@ -145,7 +145,7 @@ impl Trainer {
         if self.state.stochastic.is_some() {
             return Ok(false);
         }
-        if self.look_at_rank(false)? {
+        if !self.is_elsewhere() && self.look_at_rank(false)? {
             return Ok(true);
         }
         if self.is_cut_short() {
@@ -295,14 +295,14 @@ impl Trainer {
     /// Whether a fit whose rank was cut has come down to what it leaves, and that is not nothing.
     fn is_cut_short(&self) -> bool {
         let plan = &self.extra.plan;
-        plan.growth.cut == Cut::Done && !plan.growth.done && plan.leaves_more(2, SETTLED)
+        plan.growth.cut.is_done() && !plan.growth.done && plan.leaves_more(2, SETTLED)
     }
 
     /// Looks for what a cut has taken away by mistake, or too low a bound has not let in, in what the fit leaves over, once: `true`
     /// where there is something. Validation tells what it is worth.
     pub(super) fn grow_again(&mut self) -> Result<bool> {
         let (plan, terms) = (&self.extra.plan, &self.fitting.terms);
-        let rank_ends = plan.growth.cut == Cut::Done || plan.is_behind();
+        let rank_ends = plan.growth.cut.is_done() || plan.is_behind();
         let may_grow = rank_ends && !plan.growth.done && !plan.leaves_nothing(terms.variance);
         if !may_grow || plan.stage.ranks == terms.growth_bound() {
             return Ok(false);

@@ -344,7 +344,7 @@ impl Trainer {
         let (ended, iteration) = (self.ended(), self.state.last.iteration);
         let (patience, variance) = (self.fitting.terms.options.patience, self.fitting.terms.variance);
         // Conjugate gradients may be as slow on a plateau, but not at the rank that the data have.
-        let telling = self.state.stochastic.is_some() || self.extra.plan.growth.cut == Cut::Done;
+        let telling = self.state.stochastic.is_some() || self.extra.plan.growth.cut.is_done();
         let level = telling && self.extra.plan.is_level();
         let stuck = ended || level || self.extra.plan.is_stale(iteration, patience);
         if self.extra.plan.growth.second == Second::Taken {
