@@ -51,6 +51,8 @@ struct Handed<'h> {
     batches: Vec<(Split, Batches)>,
     /// The only input, where it is opened again later.
     source: Option<&'h Source>,
+    /// Of which modes all ids are whole numbers in the dataset that rows are appended to.
+    whole: Vec<bool>,
 }
 
 /// Where rows come from.
@@ -103,7 +105,7 @@ pub fn convert_batches(
     batches: Vec<(Split, Batches)>,
     control: &Control,
 ) -> Result<Converted> {
-    convert_all(&RealDisk, options, Handed { batches, source: None }, control)
+    convert_all(&RealDisk, options, Handed { batches, ..Handed::default() }, control)
 }
 
 /// All inputs in the order in which they are read, each with its split where they are given by it.
@@ -182,6 +184,7 @@ fn gather_all(
     let far = inputs(options).any(|path| remote::is_remote(path));
     let objects = far.then(|| budget.reserve(remote::MEMORY, "reading from a store")).transpose()?;
 
+    let whole = handed.whole.clone();
     let all = all_rows(options, handed, given, control)?;
     let sizes: Vec<u64> = all.iter().map(|(rows, _)| rows.bytes(control)).collect();
     control.progress().stage("read", Unit::Bytes, sizes.iter().sum());
@@ -205,7 +208,10 @@ fn gather_all(
                 }
                 fix_columns(&mut read, input.plan());
                 let tagged = part.is_some();
-                gather.insert(Gather::new(input.plan(), tagged, budget, scratch, options.skip_bad)?)
+                let gather =
+                    gather.insert(Gather::new(input.plan(), tagged, budget, scratch, options.skip_bad)?);
+                gather.set_whole(&whole);
+                gather
             }
         };
         let before_it = (gather.rows(), gather.empty + gather.left_out);
