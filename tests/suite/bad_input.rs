@@ -380,6 +380,23 @@ fn a_stray_quote_in_a_column_of_times_or_conditions_is_seen() {
     assert_eq!(run(path, command.split_whitespace())["rows"], 1);
 }
 
+/// Factors of any dimensions are asked for before they are made.
+#[test]
+fn made_data_that_need_more_than_the_memory_are_refused() {
+    let directory = folder();
+    let path = directory.path();
+    for what in [
+        "-o s.tns --dims 5000000,5000000,3 --rank 3 --memory 64M",
+        "-o s --dims 5000000,5000000,3 --rank 3 --memory 64M",
+        "-o s.csv --dims 1000000000,1000000000,3 --rank 3",
+        "-o s.csv --kind ratings --dims 60000000,1000,10 --memory 64M",
+        "-o s.csv --kind ratings --dims 1000,60000000,10 --memory 64M",
+    ] {
+        fails(path, &format!("synth {what} --entries 10"), &["--memory ", "is too small: synth needs "]);
+    }
+    assert_eq!(fs::read_dir(path).unwrap().count(), 0);
+}
+
 /// From every line on, such quotes pair up to the end of the file.
 #[test]
 fn stray_quotes_on_every_line_take_no_longer_than_others() {

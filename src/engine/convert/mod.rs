@@ -251,13 +251,24 @@ pub fn convert_entries(
     control: &Control,
     fill: impl FnOnce(&mut Gather) -> Result<()>,
 ) -> Result<Converted> {
+    convert_entries_within(options, names, dims, &Budget::new(options.memory)?, control, fill)
+}
+
+/// The same within a budget that the program has taken a part of.
+pub fn convert_entries_within(
+    options: &ConvertOptions,
+    names: &[String],
+    dims: &[u32],
+    budget: &Budget,
+    control: &Control,
+    fill: impl FnOnce(&mut Gather) -> Result<()>,
+) -> Result<Converted> {
     let disk = RealDisk;
     let staging = Staging::create(&disk, &output(options), &DatasetKind)?;
-    let budget = Budget::new(options.memory)?;
     let scratch = scratch_directory(options.temp_dir.as_deref(), &options.output)?;
-    let mut gather = Gather::for_indices(names, dims, &budget, &scratch)?;
+    let mut gather = Gather::for_indices(names, dims, budget, &scratch)?;
     fill(&mut gather)?;
-    build::build(gather, None, options, staging, &budget, &scratch, control)
+    build::build(gather, None, options, staging, budget, &scratch, control)
 }
 
 /// Later files must have the columns of the first: what was guessed once is asked for by name, and
