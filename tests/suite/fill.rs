@@ -476,6 +476,35 @@ fn a_run_fills_the_signs_that_its_model_knows() {
     assert_eq!(json(folder, "fill in.parquet -o out.parquet --run run-csv")["filled"], 57);
 }
 
+#[test]
+fn comments_of_a_tns_file_stay() {
+    let folder = folder();
+    let folder = folder.path();
+    let mut text = "# made by hand\n".to_string();
+    for n in 0..400 {
+        let value = if n % 9 == 4 { "NA".into() } else { format!("{}.5", n % 20 + n / 20) };
+        text += &format!("{} {} {value}\n", 1 + n / 20, 1 + n % 20);
+        if n % 150 == 100 {
+            text += " # 1 2 3\n";
+        }
+    }
+    write(folder.join("in.tns"), &text).unwrap();
+    let told = json(folder, "fill in.tns -o out.csv --keep run");
+    assert_eq!((&told["rows"], &told["filled"]), (&400.into(), &44.into()));
+    let out = read_to_string(folder.join("out.csv")).unwrap();
+    assert_eq!(out.lines().count(), text.lines().count());
+    for (line, old) in out.lines().zip(text.lines()) {
+        match (old.contains('#'), old.strip_suffix("NA")) {
+            (true, _) => assert_eq!(line, old),
+            (_, Some(ids)) => assert!(line.starts_with(ids) && line.ends_with(" true"), "{line}"),
+            _ => assert_eq!(line, format!("{old} false")),
+        }
+    }
+    // Other kinds of file have no place for them.
+    assert_eq!(json(folder, "fill in.tns -o out.parquet --run run")["filled"], 44);
+    assert_eq!(columns(&folder.join("out.parquet")).num_rows(), 400);
+}
+
 /// The lines between two stray quotes are good, and filled like all others.
 #[test]
 fn every_line_of_a_table_with_stray_quotes_comes_back_as_one() {

@@ -239,7 +239,8 @@ fn check_kind(options: &FillOptions, source: &Source, output: &Output, control: 
     }
     match (&is_array, options.output.extension().is_some_and(|ending| ending == "npy")) {
         (Some(header), true) if !header.has_nan() => {
-            let what = "an array of integers cannot hold what is filled in: convert it to floats first (f4 or f8)";
+            let what =
+                "an array of integers cannot hold what is filled in: convert it to floats first (f4 or f8)";
             return Err(Error::input(table, what));
         }
         // Arrays are not written to stores.
@@ -358,14 +359,13 @@ fn write(filling: &Filling<'_>, read: &ReadOptions, filled: &mut Filled) -> Resu
             None => Err(Error::request("an array is filled from an array")),
         },
         (Some(delimiter), Ok(TableKind::Text(wanted))) if text::stays(delimiter, wanted) => {
-            let Some((stream, encoding, delimiter, header)) = input.into_text() else {
+            let Some(text) = input.into_text() else {
                 return Err(Error::input(filling.name, "this is no text"));
             };
-            let from = text::From { stream, encoding, delimiter, header };
-            text::fill(filling, &plan, from, filled)
+            text::fill(filling, &plan, text, filled)
         }
         (delimiter, Ok(kind)) => {
-            let header = input.into_text().map(|(.., header)| header);
+            let header = input.into_text().map(|text| text.header);
             columns::fill(filling, &plan, delimiter, header, kind, filled)
         }
     }
