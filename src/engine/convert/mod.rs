@@ -41,7 +41,6 @@ use crate::remote;
 use crate::shard::{DatasetKind, Split};
 use crate::storage::{Disk, Output, RealDisk, Staging};
 use crate::units;
-use crate::usage::allow_many_files;
 use std::path::{Path, PathBuf};
 
 /// What a conversion is given beside the files that its options name.
@@ -155,7 +154,6 @@ fn convert_all(
     control: &Control,
 ) -> Result<Converted> {
     check_inputs(options)?;
-    allow_many_files(); // of a terabyte of rows there are a thousand scratch files
     let staging = Staging::create(disk, &output(options), &DatasetKind)?;
     let budget = Budget::new(options.memory)?;
     let scratch = scratch_directory(options.temp_dir.as_deref(), &options.output)?;
