@@ -305,6 +305,28 @@ fn whole_numbers_with_a_point_are_the_ids_of_the_dataset() {
     assert_eq!(json(at, "append text one.csv -o more")["new_ids"]["user"], 1);
 }
 
+/// Whoever reads it meanwhile is told so, and of no damage.
+#[test]
+fn a_dataset_that_is_replaced_while_it_is_read_is_not_called_damaged() {
+    let folder = folder();
+    let at = folder.path();
+    let rows = ratings(12);
+    write(&at.join("old.csv"), &rows[..300]);
+    write(&at.join("new.csv"), &rows[300..]);
+    json(at, &format!("convert old.csv -o old {COLUMNS}"));
+    let opened = Dataset::open(at.join("old")).unwrap();
+    json(at, "append old new.csv --in-place");
+    let error = opened.shards(Split::Train).unwrap_err().to_string();
+    assert!(error.contains("was replaced by another") && error.contains("begin again"), "{error}");
+    // What is damaged is called so.
+    let opened = Dataset::open(at.join("old")).unwrap();
+    let shard = at.join("old").join(&opened.manifest().split(Split::Train).shards[0].file);
+    let mut bytes = std::fs::read(&shard).unwrap();
+    bytes.iter_mut().for_each(|byte| *byte ^= 1);
+    std::fs::write(&shard, bytes).unwrap();
+    assert!(!opened.shards(Split::Train).unwrap_err().to_string().contains("replaced"));
+}
+
 #[test]
 fn entries_come_back_as_a_table_of_any_kind() {
     let folder = folder();

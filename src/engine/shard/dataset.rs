@@ -107,6 +107,19 @@ impl Dataset {
 
     /// Opens one, if it is here.
     fn shard(&self, record: &ShardRecord) -> Result<Option<Shard>> {
+        self.own_shard(record).map_err(|error| self.replaced().unwrap_or(error))
+    }
+
+    /// What to say where another dataset has taken its place since it was opened.
+    fn replaced(&self) -> Option<Error> {
+        let now = Manifest::read(self.labels_directory()).ok()?;
+        let what = "the dataset was replaced by another (`in_place`, or `force`) after this had begun with it: begin again \
+                    with the new one";
+        let same = Manifest { part: self.manifest.part.clone(), ..now } == self.manifest;
+        (!same).then(|| Error::input(&self.directory, what))
+    }
+
+    fn own_shard(&self, record: &ShardRecord) -> Result<Option<Shard>> {
         let Some(path) = self.place(record) else { return Ok(None) };
         let shard = Shard::open(&path, &self.manifest.level_dims())?;
         let other_kind = match &self.manifest.weights {
