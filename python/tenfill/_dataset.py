@@ -6,7 +6,7 @@ import html
 import inspect
 import os
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -50,8 +50,8 @@ class Dataset:
         value: str | None = None,
         weights: str | None = None,
         empty: Literal["missing", "error"] | None = None,
-        missing: str | float | Sequence[str | float] | None = None,
-        where: str | Sequence[str] | None = None,
+        missing: str | float | Iterable[str | float] | None = None,
+        where: str | Iterable[str] | None = None,
         wide: bool = False,
         id_columns: Sequence[str] | None = None,
         column_mode: str | None = None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from ._frames import as_file
@@ -53,8 +53,8 @@ def fill(
     value: str | None = None,
     weights: str | None = None,
     empty: Literal["missing", "error"] | None = None,
-    missing: str | float | Sequence[str | float] | None = None,
-    where: str | Sequence[str] | None = None,
+    missing: str | float | Iterable[str | float] | None = None,
+    where: str | Iterable[str] | None = None,
     wide: bool = False,
     id_columns: Sequence[str] | None = None,
     column_mode: str | None = None,

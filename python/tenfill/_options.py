@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,12 +16,21 @@ FLAGS = {keyword: flag for flag, keyword in KEYWORDS.items()}
 Path = str | os.PathLike[str]
 
 
+def several(value: object) -> Iterable[object] | None:
+    """What a list, an array, a set or a generator holds; None of a single value."""
+    single = isinstance(value, (str, bytes)) or (isinstance(value, np.ndarray) and value.ndim == 0)
+    return value if isinstance(value, Iterable) and not single else None
+
+
 def text(value: object) -> str:
     """A value as it is written on the command line."""
     if isinstance(value, os.PathLike):
         return str(os.fspath(value))
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return ",".join(text(one) for one in value)
+    values = several(value)
+    if values is not None:
+        return ",".join(text(one) for one in values)
+    if isinstance(value, np.ndarray):
+        return text(value.item())
     return str(value.item()) if isinstance(value, np.generic) else str(value)
 
 
@@ -51,8 +60,9 @@ def arguments(command: str, operands: Sequence[Path], options: Mapping[str, obje
         elif flag in ("validation", "test"):
             paths = [value] if isinstance(value, (str, os.PathLike)) else list(value)  # type: ignore[call-overload]
             out += [f"--{flag}={operand(path)}" for path in paths]
-        elif flag in ("where", "missing") and isinstance(value, Sequence) and not isinstance(value, str):
-            out += [f"--{flag}={text(one)}" for one in value]
+        elif flag in ("where", "missing"):
+            values = several(value)
+            out += [f"--{flag}={text(one)}" for one in ([value] if values is None else values)]
         else:
             out.append(f"--{flag}={text(value)}")
     return out

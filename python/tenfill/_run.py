@@ -6,7 +6,7 @@ import dataclasses
 import html
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from . import _native
@@ -247,8 +247,8 @@ def complete(
     value: str | None = None,
     weights: str | None = None,
     empty: Literal["missing", "error"] | None = None,
-    missing: str | float | Sequence[str | float] | None = None,
-    where: str | Sequence[str] | None = None,
+    missing: str | float | Iterable[str | float] | None = None,
+    where: str | Iterable[str] | None = None,
     wide: bool = False,
     id_columns: Sequence[str] | None = None,
     column_mode: str | None = None,

@@ -285,3 +285,17 @@ def test_options_of_conversions_are_refused_beside_a_dataset(data, said):
     with pytest.raises(tf.Error, match=f"this is a dataset already, and .*{name}.* says how a file is converted"):
         tf.complete(data, out="run", max_iterations=1, **said)
     assert not os.path.exists("run")
+
+
+@pytest.mark.parametrize("kind", [list, tuple, set, iter, np.array])
+def test_options_that_may_be_given_often_take_all_that_can_be_gone_through(kind):
+    from tenfill._options import arguments
+
+    given = {"missing": kind([-999, -1]), "where": kind(["v > 0", "v < 9"])}
+    words = arguments("fill", [], given)
+    assert sorted(words[1:]) == sorted(["--missing=-999", "--missing=-1", "--where=v > 0", "--where=v < 9"])
+    assert arguments("fill", [], {"missing": "?"})[1:] == ["--missing=?"]
+    assert arguments("fill", [], {"missing": np.float64(-999.0)})[1:] == ["--missing=-999.0"]
+    assert arguments("fill", [], {"missing": np.array(-999)})[1:] == ["--missing=-999"]
+    if kind is not set:
+        assert arguments("fill", [], {"modes": kind(["b", "a"])})[1:] == ["--modes=b,a"]

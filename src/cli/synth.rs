@@ -4,8 +4,8 @@ use super::{Context, Dims, Ranks, convert, parse_list};
 use serde_json::json;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use tenfill_engine::budget::Budget;
-use tenfill_engine::convert::{ConvertOptions, Duplicates, convert_entries};
+use tenfill_engine::budget::{Budget, Reservation};
+use tenfill_engine::convert::{ConvertOptions, Duplicates, convert_entries_within};
 use tenfill_engine::error::{Error, Result};
 use tenfill_engine::ingest::source;
 use tenfill_engine::synth::{
@@ -97,6 +97,9 @@ enum Values {
 /// The ranks of a low-rank tensor where none are given.
 const TUCKER_RANK: usize = 5;
 
+/// What asks for memory.
+const WHAT: &str = "synth";
+
 /// Either generator.
 enum Generator {
     Tucker(TuckerSynth),
@@ -116,7 +119,8 @@ fn request(error: SynthError) -> Error {
     Error::request(error.to_string())
 }
 
-fn generator(arguments: &Arguments, rank: &[usize]) -> Result<Generator> {
+/// The generator, and its part of the budget.
+fn generator(arguments: &Arguments, rank: &[usize], budget: &Budget) -> Result<(Generator, Reservation)> {
     let dims = &arguments.dims;
     let entries = match (arguments.entries, arguments.oversampling) {
         (Some(entries), _) => entries,
@@ -144,7 +148,9 @@ fn generator(arguments: &Arguments, rank: &[usize]) -> Result<Generator> {
         spec.noise = arguments.noise.unwrap_or(0.0);
         spec.seed = arguments.seed;
         spec.single = arguments.values == Values::F32;
-        return TuckerSynth::new(spec).map(Generator::Tucker).map_err(request);
+        spec.validate().map_err(request)?;
+        let room = budget.reserve(spec.memory_bytes(), WHAT)?;
+        return Ok((TuckerSynth::new(spec).map(Generator::Tucker).map_err(request)?, room));
     }
     let &[users, items, weeks] = dims.as_slice() else {
         return Err(Error::request("--kind ratings has three dimensions: users,items,weeks"));
@@ -158,7 +164,9 @@ fn generator(arguments: &Arguments, rank: &[usize]) -> Result<Generator> {
     spec.rank = rank[0];
     spec.noise = arguments.noise.unwrap_or(spec.noise);
     spec.seed = arguments.seed;
-    RatingsSynth::new(spec).map(Generator::Ratings).map_err(request)
+    spec.validate().map_err(request)?;
+    let room = budget.reserve(spec.memory_bytes(), WHAT)?;
+    Ok((RatingsSynth::new(spec).map(Generator::Ratings).map_err(request)?, room))
 }
 
 pub(super) fn run(arguments: Arguments, context: &Context) -> Result<ExitCode> {
@@ -170,7 +178,8 @@ pub(super) fn run(arguments: Arguments, context: &Context) -> Result<ExitCode> {
         Some([rank]) => vec![*rank; arguments.dims.len()],
         Some(rank) => rank.to_vec(),
     };
-    let generator = generator(&arguments, &rank)?;
+    let budget = Budget::new(arguments.memory.unwrap_or_else(Budget::default_bytes))?;
+    let (generator, _room) = generator(&arguments, &rank, &budget)?;
     let name = source::plain_name(&arguments.output);
     if [".tns", ".csv", ".parquet"].iter().any(|ending| name.ends_with(ending)) {
         return write_files(&arguments, &generator, ratings, &usage, context);
@@ -183,13 +192,13 @@ pub(super) fn run(arguments: Arguments, context: &Context) -> Result<ExitCode> {
     let options = ConvertOptions {
         seed: arguments.seed,
         duplicates: Duplicates::Error,
-        memory: arguments.memory.unwrap_or_else(Budget::default_bytes),
+        memory: budget.total(),
         temp_dir: arguments.temp_dir.clone(),
         force: arguments.force,
         ..ConvertOptions::new(Vec::new(), &arguments.output)
     };
     let control = &context.control;
-    let converted = convert_entries(&options, &names, &arguments.dims, control, |gather| {
+    let converted = convert_entries_within(&options, &names, &arguments.dims, &budget, control, |gather| {
         generator.for_each_batch(|batch| {
             control.check()?;
             gather.entries(&batch.indices, &batch.values, batch.splits.iter().copied())

@@ -273,6 +273,60 @@ fn what_does_not_go_with_the_dataset_gets_a_sentence() {
     assert_eq!((&told["new_entries"], &told["joined"]), (&0.into(), &ratings(12).len().into()));
 }
 
+/// What pandas makes of whole numbers in a column with holes are the same ids, known or new, and meet their entries.
+#[test]
+fn whole_numbers_with_a_point_are_the_ids_of_the_dataset() {
+    let folder = folder();
+    let at = folder.path();
+    // Users are a plain range, films labels.
+    let film = |n: usize| 7 * (n % 11) * (n % 11);
+    let row = |n: usize, point: &str| format!("{}{point},{}{point},{}.5\n", n % 40, film(n), n % 5);
+    let rows = |range: std::ops::Range<usize>, point: &str| {
+        format!("user,film,stars\n{}", range.map(|n| row(n, point)).collect::<String>())
+    };
+    let csv = |name: &str, text: String| std::fs::write(at.join(name), text).unwrap();
+    csv("old.csv", rows(0..350, ""));
+    csv("plain.csv", rows(340..400, "") + "90,35,1\n");
+    csv("pointed.csv", rows(340..400, ".0") + "90.0,35.0,1\n");
+    json(at, "convert old.csv -o old --modes user,film --value stars");
+    json(at, "append old plain.csv -o plain");
+    let told = json(at, "append old pointed.csv -o pointed");
+    assert_eq!(bytes(&at.join("pointed")), bytes(&at.join("plain")));
+    assert_eq!(told["joined"], 10);
+    assert_eq!(told["new_ids"], serde_json::json!({"user": 1, "film": 1}));
+    let said = crate::common::stderr(
+        &crate::common::tenfill(at).args(["append", "old", "pointed.csv", "-o", "said"]).output().unwrap(),
+    );
+    assert!(said.contains("film has ids like '700.0': they are taken for '700'"), "{said}");
+    // Of a mode with other ids they are ids of their own.
+    csv("text.csv", "user,film,stars\nx,1,2\n5,2,3\n6,1,3\n".into());
+    json(at, "convert text.csv -o text --modes user,film --value stars --split none");
+    csv("one.csv", "user,film,stars\n5.0,2,3\n".into());
+    assert_eq!(json(at, "append text one.csv -o more")["new_ids"]["user"], 1);
+}
+
+/// Whoever reads it meanwhile is told so, and of no damage.
+#[test]
+fn a_dataset_that_is_replaced_while_it_is_read_is_not_called_damaged() {
+    let folder = folder();
+    let at = folder.path();
+    let rows = ratings(12);
+    write(&at.join("old.csv"), &rows[..300]);
+    write(&at.join("new.csv"), &rows[300..]);
+    json(at, &format!("convert old.csv -o old {COLUMNS}"));
+    let opened = Dataset::open(at.join("old")).unwrap();
+    json(at, "append old new.csv --in-place");
+    let error = opened.shards(Split::Train).unwrap_err().to_string();
+    assert!(error.contains("was replaced by another") && error.contains("begin again"), "{error}");
+    // What is damaged is called so.
+    let opened = Dataset::open(at.join("old")).unwrap();
+    let shard = at.join("old").join(&opened.manifest().split(Split::Train).shards[0].file);
+    let mut bytes = std::fs::read(&shard).unwrap();
+    bytes.iter_mut().for_each(|byte| *byte ^= 1);
+    std::fs::write(&shard, bytes).unwrap();
+    assert!(!opened.shards(Split::Train).unwrap_err().to_string().contains("replaced"));
+}
+
 #[test]
 fn entries_come_back_as_a_table_of_any_kind() {
     let folder = folder();

@@ -331,7 +331,8 @@ fn arrays_keep_shape_order_and_kind() {
     assert!(said.contains("end the output with .npy"), "{said}");
     npy(&folder.join("int.npy"), "<i4", false, &vec![0; 4 * total]);
     let said = failure(folder, "fill int.npy -o int-out.npy");
-    assert!(said.contains("int.npy: an array of integers has no NaN"), "{said}");
+    assert!(said.contains("int.npy: an array of integers cannot hold what is filled in"), "{said}");
+    assert_eq!(failure(folder, "fill int.npy -o int-out.npy --missing=-999"), said);
     npy(&folder.join("short.npy"), "<f8", false, &[0; 80]);
     let said = failure(folder, "fill short.npy -o short-out.npy");
     assert!(said.contains("the array ends early: 0 cells of 1440"), "{said}");
@@ -413,6 +414,95 @@ fn other_signs_of_a_hole_are_filled() {
     let filled = columns(&folder.join("filled.parquet"));
     let of = filled.column(2).as_any().downcast_ref::<Float64Array>().unwrap();
     assert!(of.values().iter().all(|value| (-5.0..50.0).contains(value)));
+}
+
+/// Signs that the data of a run had are holes of every table that the run fills.
+#[test]
+fn a_run_fills_the_signs_that_its_model_knows() {
+    let folder = folder();
+    let folder = folder.path();
+    let value = |n: usize, hole: &str| match n % 7 {
+        3 => hole.to_string(),
+        _ => (n % 20 + n / 20).to_string(),
+    };
+    let long = |hole: &str| {
+        let rows = (0..400).map(|n| format!("{},{},{}\n", n % 20, n / 20, value(n, hole)));
+        format!("a,b,value\n{}", rows.collect::<String>())
+    };
+    let wide = |hole: &str| {
+        let rows = (0..20).map(|b| {
+            let cells = (0..20).map(|a| value(20 * b + a, hole));
+            format!("{b},{}\n", cells.collect::<Vec<_>>().join(","))
+        });
+        let names = (0..20).map(|a| format!("c{a}")).collect::<Vec<_>>();
+        format!("b,{}\n{}", names.join(","), rows.collect::<String>())
+    };
+    let array = |name: &str, hole: &str| {
+        let cells = DIMS.iter().product();
+        let number = |n: usize| value(n % 380, hole).parse::<f64>().unwrap().to_le_bytes();
+        npy(&folder.join(name), "<f8", false, &(0..cells).flat_map(number).collect::<Vec<u8>>());
+    };
+    write(folder.join("a.csv"), long("-999")).unwrap();
+    write(folder.join("b.csv"), long("")).unwrap();
+    write(folder.join("a-wide.csv"), wide("-999")).unwrap();
+    write(folder.join("b-wide.csv"), wide("")).unwrap();
+    array("a.npy", "-999");
+    array("b.npy", "NaN");
+    for (kind, ending, more) in [("", "csv", ""), ("-wide", "csv", "--wide"), ("", "npy", "")] {
+        let place = format!("run{kind}-{ending}");
+        json(
+            folder,
+            &format!("fill a{kind}.{ending} -o first.{ending} {more} --missing=-999 --keep {place} --force"),
+        );
+        let told = |from: &str, to: &str| {
+            json(folder, &format!("fill {from}{kind}.{ending} -o {to}.{ending} {more} --run {place} --force"))
+                ["filled"]
+                .clone()
+        };
+        let expected = told("b", "usual");
+        assert!(expected.as_u64() > Some(40), "{place}: {expected}");
+        assert_eq!(told("a", "out"), expected, "{place}");
+        let bytes = |name: &str| read(folder.join(name).with_extension(ending)).unwrap();
+        assert!(bytes("out") == bytes("usual") && bytes("out") == bytes("first"), "{place}");
+    }
+    let values = (0..400).map(|n| value(n, "-999").parse::<f64>().unwrap());
+    let ids = |of: fn(i64) -> i64| -> ArrayRef { Arc::new(Int64Array::from_iter_values((0..400).map(of))) };
+    let table = vec![
+        ("a", ids(|n| n % 20)),
+        ("b", ids(|n| n / 20)),
+        ("value", Arc::new(Float64Array::from_iter_values(values)) as ArrayRef),
+    ];
+    parquet(&folder.join("in.parquet"), table);
+    assert_eq!(json(folder, "fill in.parquet -o out.parquet --run run-csv")["filled"], 57);
+}
+
+#[test]
+fn comments_of_a_tns_file_stay() {
+    let folder = folder();
+    let folder = folder.path();
+    let mut text = "# made by hand\n".to_string();
+    for n in 0..400 {
+        let value = if n % 9 == 4 { "NA".into() } else { format!("{}.5", n % 20 + n / 20) };
+        text += &format!("{} {} {value}\n", 1 + n / 20, 1 + n % 20);
+        if n % 150 == 100 {
+            text += " # 1 2 3\n";
+        }
+    }
+    write(folder.join("in.tns"), &text).unwrap();
+    let told = json(folder, "fill in.tns -o out.csv --keep run");
+    assert_eq!((&told["rows"], &told["filled"]), (&400.into(), &44.into()));
+    let out = read_to_string(folder.join("out.csv")).unwrap();
+    assert_eq!(out.lines().count(), text.lines().count());
+    for (line, old) in out.lines().zip(text.lines()) {
+        match (old.contains('#'), old.strip_suffix("NA")) {
+            (true, _) => assert_eq!(line, old),
+            (_, Some(ids)) => assert!(line.starts_with(ids) && line.ends_with(" true"), "{line}"),
+            _ => assert_eq!(line, format!("{old} false")),
+        }
+    }
+    // Other kinds of file have no place for them.
+    assert_eq!(json(folder, "fill in.tns -o out.parquet --run run")["filled"], 44);
+    assert_eq!(columns(&folder.join("out.parquet")).num_rows(), 400);
 }
 
 /// The lines between two stray quotes are good, and filled like all others.

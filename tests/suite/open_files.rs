@@ -31,6 +31,34 @@ fn a_low_limit_on_open_files_is_raised() {
     }
 }
 
+/// The limit is that of the program that the library is in.
+#[test]
+fn the_library_leaves_the_limit_as_it_is() {
+    use tenfill_engine::usage::most_open_files;
+    let place = "TENFILL_TEST_OF_LIMIT";
+    if let Some(folder) = std::env::var_os(place) {
+        let (folder, control) = (Path::new(&folder), tenfill_engine::control::Control::default());
+        let options =
+            tenfill_engine::convert::ConvertOptions::new(vec![folder.join("in.csv")], folder.join("d"));
+        tenfill_engine::convert::convert(&options, &control).unwrap();
+        let dataset = tenfill_engine::shard::Dataset::open(folder.join("d")).unwrap();
+        dataset.shards(tenfill_engine::shard::Split::Train).unwrap();
+        assert_eq!(most_open_files(), Some(200));
+        return;
+    }
+    let directory = folder();
+    std::fs::write(directory.path().join("in.csv"), "user,item,rating\n1,2,3\n4,5,6\n").unwrap();
+    let this = "open_files::the_library_leaves_the_limit_as_it_is";
+    let output = Command::new("sh")
+        .args(["-c", &format!("ulimit -Sn 200; exec \"$0\" --exact {this}")])
+        .arg(std::env::current_exe().unwrap())
+        .env(place, directory.path())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}{}", String::from_utf8_lossy(&output.stdout), stderr(&output));
+    assert!(directory.path().join("d").is_dir());
+}
+
 #[test]
 fn a_limit_that_cannot_be_raised_is_named() {
     let directory = folder();

@@ -1,5 +1,6 @@
 //! The entries of a file, with the model's indices of their ids.
 
+use super::units::{Met, check_unit};
 use crate::MAX_ORDER;
 use crate::control::Control;
 use crate::error::{Error, Result};
@@ -76,6 +77,7 @@ pub(super) fn read_entries_as(
     let input = ingest::open_source(source, &options, control)?;
     let mut times = ColumnTimes::default();
     let mut empty = 0;
+    let mut met = [Met::default(); MAX_ORDER];
     ingest::read_rows(input, &options, control, |batch| {
         empty += batch.empty;
         if let Some(bad) = batch.bad.first() {
@@ -105,8 +107,12 @@ pub(super) fn read_entries_as(
                         _ => ids.moment(numbers[row]),
                     },
                 };
+                met[mode].add(found[mode]);
             }
             each(&EntryRow { found: &found[..ids.len()], value: batch.values[row], batch: &batch, row })?;
+        }
+        for (mode, ids) in ids.iter().enumerate().filter(|&(mode, ids)| met[mode].is_doubtful(ids)) {
+            check_unit(ids, &times, mode, &batch.file)?;
         }
         Ok(())
     })?;

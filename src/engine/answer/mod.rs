@@ -13,6 +13,7 @@ mod ranking;
 mod ranking_metrics;
 mod recommend;
 mod seen;
+mod units;
 
 pub use coverage::{Calibration, NOMINAL, coverage};
 pub use entries::{EntryRow, read_entries};

@@ -1,11 +1,13 @@
 //! A value for every row of a table of ids, streamed.
 
+use super::units::{Met, check_unit, times_of};
 use crate::MAX_ORDER;
 use crate::control::{Control, Unit};
 use crate::error::{Error, Result};
 use crate::ingest::Source;
 use crate::ingest::columns::find_name;
 use crate::ingest::dialect::DialectRequest;
+use crate::ingest::number::parse_number;
 use crate::message::list;
 use crate::model::{Found, ModeIds, Model, Place, Places, Spreads};
 use crate::remote;
@@ -102,6 +104,7 @@ impl<'m> Predictor<'m> {
     /// The rows of a batch with their answers, which are counted in `answered`.
     pub fn answer(&self, batch: &TableBatch, answered: &mut Answered) -> Result<RecordBatch> {
         let rows = answers(&self.places, self.spreads.as_ref(), self.ids, &self.from, batch, &self.path)?;
+        self.check_units(batch, &rows)?;
         let mut columns: Vec<ArrayRef> = batch.rows.columns().to_vec();
         for (row, answer) in rows.iter().enumerate() {
             if let (false, true) = (answer.known, self.strict) {
@@ -113,7 +116,8 @@ impl<'m> Predictor<'m> {
                 return Err(Error::Row { file: self.path.clone(), line: batch.lines[row], what });
             }
             answered.unknown += u64::from(!answer.known);
-            answered.outside_bins += u64::from(answer.outside);
+            answered.outside_bins +=
+                u64::from(answer.found.iter().any(|found| matches!(found, Found::Nearest(_))));
         }
         answered.rows += rows.len() as u64;
         columns.push(Arc::new(Float64Array::from_iter_values(rows.iter().map(|answer| answer.value))));
@@ -123,6 +127,25 @@ impl<'m> Predictor<'m> {
         }
         RecordBatch::try_new(Arc::clone(&self.schema), columns)
             .map_err(|error| Error::request(error.to_string()))
+    }
+
+    /// Refuses a batch whose times are of another unit than those of the data.
+    fn check_units(&self, batch: &TableBatch, rows: &[Answer]) -> Result<()> {
+        for (mode, (from, ids)) in self.from.iter().zip(self.ids).enumerate() {
+            let (From::Column(column), true) = (from, ids.bins().is_some()) else { continue };
+            let mut met = Met::default();
+            rows.iter().for_each(|answer| met.add(answer.found[mode]));
+            if met.is_doubtful(ids) {
+                let cells = Cells::of(batch.rows.column(*column), ids.name(), &self.path)?;
+                let time = |row: usize| match cells.moment(row) {
+                    Some(_) => Some(None),
+                    None => cells.text(row).map(|text| parse_number(text.trim().as_bytes())),
+                };
+                let times = times_of((0..rows.len()).filter_map(time), &self.path);
+                check_unit(ids, &times, 0, &self.path)?;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -194,7 +217,8 @@ struct Answer {
     value: f64,
     sd: f64,
     known: bool,
-    outside: bool,
+    /// What was found of the modes that have a column.
+    found: [Found; MAX_ORDER],
     /// The first mode that is not known.
     unknown: usize,
 }
@@ -216,7 +240,7 @@ fn answers(
     }
     let one = |row: usize| -> Result<Answer> {
         let mut asked = [Place::Unknown; MAX_ORDER];
-        let (mut outside, mut unknown) = (false, None);
+        let (mut met, mut unknown) = ([Found::Unknown; MAX_ORDER], None);
         for (mode, (source, cells)) in from.iter().zip(&columns).enumerate() {
             asked[mode] = match (source, cells) {
                 (From::Given(place), _) => *place,
@@ -233,7 +257,7 @@ fn answers(
                         line: batch.lines[row],
                         what,
                     })?;
-                    outside |= matches!(found, Found::Nearest(_));
+                    met[mode] = found;
                     found.index().into()
                 }
                 (From::Column(_), None) => Place::Unknown,
@@ -244,7 +268,7 @@ fn answers(
         }
         let answer = places.value(&asked[..from.len()]);
         let sd = spreads.map_or(0.0, |spreads| spreads.predictive(places, &asked[..from.len()]).sd());
-        Ok(Answer { value: answer.value, sd, known: answer.known, outside, unknown: unknown.unwrap_or(0) })
+        Ok(Answer { value: answer.value, sd, known: answer.known, found: met, unknown: unknown.unwrap_or(0) })
     };
     (0..batch.rows.num_rows()).into_par_iter().with_min_len(512).map(one).collect()
 }

@@ -41,13 +41,14 @@ struct LaneLook {
 
 /// Counts, and biases of every level: first of the one with the fewest rows, because where rows of one lie within
 /// rows of another, as the few weeks of every user do, what both could explain goes to the one that needs fewer
-/// numbers for it. A pass per level. Returns how many that were.
+/// numbers for it. A pass per level that validation can judge. Returns how many that were.
 pub(super) fn look(
     stream: &Stream,
     dims: &[usize],
     (mean, scale): (f64, f64),
     per_weight: f64,
     values: (f64, f64),
+    validation: Option<&Stream>,
 ) -> Result<(Look, usize)> {
     let mut look = Look {
         counts: Vec::new(),
@@ -57,20 +58,23 @@ pub(super) fn look(
         next: (0.0, 0.0),
     };
     let mut left: Vec<usize> = Vec::new();
-    for pass in 0..dims.len() {
+    let mut passes = 0;
+    while passes == 0 || !left.is_empty() {
         let biases = &look.biases;
         let of = |value: f64, indices: &[u32]| {
             let biases: f64 = biases.iter().zip(indices).map(|(biases, &index)| biases[index as usize]).sum();
             (value - mean) * scale - biases
         };
         let (sums, squares, next) = sums_of(stream, dims, per_weight, values, of)?;
-        if pass == 0 {
+        if passes == 0 {
             look.next = next;
             look.counts = sums.iter().map(|sums| sums.iter().map(|sums| sums[0]).collect()).collect();
-            left = (0..dims.len()).collect();
+            validation.map_or(Ok(()), |validation| look.find_strangers(validation))?;
+            left = (0..dims.len()).filter(|&level| !look.strangers[level]).collect();
             let used = |level: usize| look.counts[level].iter().filter(|n| **n > 0.0).count();
             left.sort_by_key(|&level| std::cmp::Reverse((used(level), level)));
         }
+        passes += 1;
         let Some(level) = left.pop() else { break };
         let (mut between, mut rows, mut weight) = (0.0, 0.0, 0.0);
         for &[n, sum] in sums[level].iter().filter(|sums| sums[0] > 0.0) {
@@ -87,7 +91,7 @@ pub(super) fn look(
             }
         }
     }
-    Ok((look, dims.len()))
+    Ok((look, passes))
 }
 
 /// The weight of every row's entries, per level, and between which values those at the ends are told apart. One
@@ -173,9 +177,10 @@ impl Look {
         (low <= high && low < most).then(|| (least + (low - least) / 2.0, most - (most - high) / 2.0))
     }
 
-    /// Takes what rows of a level say for nothing where no validation entry has one of those of train, as of numbers of rows, or of
-    /// times of which train has only earlier ones: a row of its own explains any entry, and nobody could tell what that is worth.
-    pub(super) fn forget_strangers(&mut self, validation: &Stream) -> Result<()> {
+    /// Finds levels of which no validation entry has a row of train, as of numbers of rows, or of times of which train has only
+    /// earlier ones: a row of its own explains any entry, and nobody could tell what that is worth. They have no biases, which
+    /// would take a share of what other levels explain.
+    fn find_strangers(&mut self, validation: &Stream) -> Result<()> {
         let lanes = own_lanes(validation, |lane| {
             let mut known = vec![0_u64; self.counts.len()];
             validation.for_each(lane, |block| {
@@ -195,7 +200,6 @@ impl Look {
         for level in (0..known.len()).filter(|&level| self.strangers[level]) {
             // Behind levels whose biases tell nothing.
             self.damping[level] = f64::INFINITY;
-            self.biases[level].fill(0.0);
         }
         Ok(())
     }

@@ -115,12 +115,10 @@ impl Fit {
         let (mean, spread) = (manifest.mean(), manifest.spread_square().sqrt());
         let standard = (mean, 1.0 / spread);
         let values = (manifest.values.min, manifest.values.max);
-        let (mut look, looks) = look::look(data.train, &dims, standard, data.slices.per_weight, values)?;
+        let (look, looks) =
+            look::look(data.train, &dims, standard, data.slices.per_weight, values, validation)?;
         let thresholds = range.and_then(|range| look.thresholds(range));
         let source = (data.train, data.slices);
-        if let Some(validation) = validation {
-            look.forget_strangers(validation)?;
-        }
         let (mut pair, clear) = look.pair();
         let mut probes = 0;
         if let Some(validation) = validation.filter(|_| !clear) {

@@ -110,7 +110,10 @@ pub fn append_on(
     let staging = Staging::create(disk, &output, &DatasetKind)?;
     let budget = Budget::new(rows.memory)?;
     let scratch = scratch_directory(rows.temp_dir.as_deref(), &rows.output)?;
-    let mut gather = gather_all(&rows, Handed { batches, source: None }, given, &budget, &scratch, control)?;
+    let whole = |kind: &ModeKind| matches!(kind, ModeKind::Range { .. } | ModeKind::Integers { .. });
+    let whole = manifest.modes.iter().map(|mode| whole(&mode.kind)).collect();
+    let handed = Handed { batches, source: None, whole };
+    let mut gather = gather_all(&rows, handed, given, &budget, &scratch, control)?;
     gather.names = manifest.modes.iter().map(|mode| mode.name.clone()).collect();
     gather.value_name.clone_from(&manifest.value);
     gather.weight_name = weight_column(manifest).cloned();

@@ -186,12 +186,7 @@ fn other_unit(old: &Bins, new: &Bins) -> Option<String> {
     if old.time != new.time || old.width != new.width {
         return Some(format!("the bins of the dataset have the width {}", units::width(old.width)));
     }
-    let (Some(unit), true) = (new.unit, old.time) else { return None };
-    // Dates say themselves what they are.
-    let dates = unit == TimeUnit::Date || old.unit == Some(TimeUnit::Date);
-    let same = old.unit.map_or(old.per_second == unit.per_second(), |old| old == unit);
-    (!dates && !same).then(|| {
-        let name = old.unit.map_or_else(|| "in another unit".into(), |unit| unit.name().to_string());
-        format!("the times of the dataset are {name}, those of the new rows {}", unit.name())
-    })
+    let unit = new.unit.filter(|&unit| old.is_other(unit))?;
+    let name = old.unit.map_or("in another unit", TimeUnit::name);
+    Some(format!("the times of the dataset are {name}, those of the new rows {}", unit.name()))
 }

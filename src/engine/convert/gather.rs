@@ -6,6 +6,7 @@ use super::spool::{RecordLayout, Spool};
 use crate::budget::{Budget, Reservation};
 use crate::error::{Error, Result};
 use crate::ingest::columns::Binning;
+use crate::ingest::number::whole;
 use crate::ingest::sketch::{Sketch, mix};
 use crate::ingest::{Cell, ColumnTimes, Dictionary, FilePlan, ModeCells, ModeRole, RowBatch};
 use crate::shard::{DatasetWriter, Split};
@@ -43,9 +44,35 @@ pub(super) struct IdsSoFar {
     pub dictionary: Dictionary,
     /// Those that did not fit into memory.
     pub spill: Option<Spill>,
+    /// Whether all ids of the dataset that rows are appended to are whole numbers: `5.0` is 5 then.
+    whole: bool,
+    /// The first that was written so.
+    pointed: Option<i64>,
 }
 
 impl IdsSoFar {
+    fn new(dictionary: Dictionary) -> Self {
+        IdsSoFar { dictionary, spill: None, whole: false, pointed: None }
+    }
+
+    /// The provisional number of an id, and its hash.
+    #[inline]
+    fn code(&mut self, cell: Cell, batch: &RowBatch) -> (u32, u64) {
+        let cell = if self.whole { self.without_point(cell, batch) } else { cell };
+        self.dictionary.code(cell, batch)
+    }
+
+    fn without_point(&mut self, cell: Cell, batch: &RowBatch) -> Cell {
+        let Cell::Text { start, length } = cell else { return cell };
+        match std::str::from_utf8(batch.text_of(start, length)).ok().and_then(whole) {
+            Some(number) => {
+                self.pointed.get_or_insert(number);
+                Cell::Integer(number)
+            }
+            None => cell,
+        }
+    }
+
     /// Bytes of memory that they take now, or while their rows are looked up.
     fn memory(&self) -> u64 {
         let spilled = self.spill.as_ref().map_or(0, Spill::memory);
@@ -126,7 +153,7 @@ impl Gather {
                 // budget: half as much again is needed to count them.
                 let bits = budget.total() / (12 * plan.modes.len() as u64) * 8 * 2 / 3;
                 let dictionary = Dictionary::new(usize::try_from(bits).unwrap_or(usize::MAX));
-                ModeGather::Ids(Box::new(IdsSoFar { dictionary, spill: None }))
+                ModeGather::Ids(Box::new(IdsSoFar::new(dictionary)))
             }
             ModeRole::Indices { base, dim } => ModeGather::Indices { base, dim, largest: 0 },
             ModeRole::Bins(binning) => ModeGather::Bins { binning, span: Span::EMPTY },
@@ -200,6 +227,15 @@ impl Gather {
         })
     }
 
+    /// Says of which modes of ids `5.0` is 5, as all ids of the dataset that rows are appended to are whole numbers.
+    pub(super) fn set_whole(&mut self, whole: &[bool]) {
+        for (mode, &whole) in self.modes.iter_mut().zip(whole) {
+            if let ModeGather::Ids(ids) = mode {
+                ids.whole = whole;
+            }
+        }
+    }
+
     /// Whether a further file has the same modes.
     pub(super) fn same_modes(&self, plan: &FilePlan) -> Result<(), String> {
         let names: Vec<&str> = plan.modes.iter().map(|mode| mode.name.as_str()).collect();
@@ -218,6 +254,12 @@ impl Gather {
         let mut said = Vec::new();
         for (name, mode) in self.names.iter().zip(&self.modes) {
             let ModeGather::Ids(ids) = mode else { continue };
+            if let Some(number) = ids.pointed {
+                said.push(format!(
+                    "{name} has ids like '{number}.0': they are taken for '{number}', for all ids of the dataset are whole \
+                     numbers"
+                ));
+            }
             let (missing, twice) = ids.dictionary.odd();
             if let Some(first) = missing.first() {
                 let all: Vec<String> = missing.iter().take(3).map(|id| format!("'{id}'")).collect();
@@ -284,7 +326,7 @@ impl Gather {
             match (mode, cells) {
                 (ModeGather::Ids(ids), ModeCells::Ids(cells)) => {
                     for (row, &cell) in cells.iter().enumerate() {
-                        let (code, hash) = ids.dictionary.code(cell, batch);
+                        let (code, hash) = ids.code(cell, batch);
                         put(out, row * record + at, &code.to_le_bytes());
                         hashes[row * order + position] = hash;
                     }

@@ -216,10 +216,7 @@ impl Job<'_> {
             });
             let merged = match self.old {
                 None => self.merge_rows(sorter, Merger::new(self, give, spare)),
-                Some(old) if self.same_splits => {
-                    self.merge_splits(sorter, Merger::new(self, give, spare), old)
-                }
-                Some(old) => self.merge_cells(sorter, Merger::new(self, give, spare), old),
+                Some(old) => self.merge_old(sorter, Merger::new(self, give, spare), old),
             };
             let written = writing.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             // The writer's own error is the cause; the merger only sees that nobody listens.
@@ -266,10 +263,10 @@ impl Job<'_> {
         merger.finish()
     }
 
-    /// Rows beside the entries of a dataset, where the ids alone say which split an entry belongs to: an
-    /// entry meets rows of its own split only, so that splits need not be in step with one another, and
-    /// entries between two rows are handed on as they are.
-    fn merge_splits<const W: usize, P: Payload>(
+    /// Rows beside the entries of a dataset. Where the ids alone say which split an entry belongs to, an entry meets
+    /// rows of its own split only, so that splits need not be in step with one another, and entries between two rows
+    /// are handed on as they are.
+    fn merge_old<const W: usize, P: Payload>(
         &self,
         sorter: Sorter<W, P>,
         mut merger: Merger<'_, W, P>,
@@ -280,6 +277,15 @@ impl Job<'_> {
     {
         let mut old = old.entries::<W, P>(self.layout.packing)?;
         let mut done = 0;
+        if !self.same_splits {
+            sorter.finish(|record| {
+                self.take_before(&mut old, Some(record), &mut merger, &mut done)?;
+                self.step(&mut done, 1)?;
+                merger.take(record, false)
+            })?;
+            self.take_before(&mut old, None, &mut merger, &mut done)?;
+            return merger.finish();
+        }
         // The entry of the dataset in the cell of the present rows, until one that is larger has come.
         let mut waiting: Option<Record<W, P>> = None;
         sorter.finish(|record| {
@@ -320,27 +326,6 @@ impl Job<'_> {
             self.step(done, entries.len())?;
             merger.pass_on(entries)
         })
-    }
-
-    /// The same where a row may fall on an entry of another split.
-    fn merge_cells<const W: usize, P: Payload>(
-        &self,
-        sorter: Sorter<W, P>,
-        mut merger: Merger<'_, W, P>,
-        old: &Old<'_>,
-    ) -> Result<Merged>
-    where
-        Record<W, P>: Pod,
-    {
-        let mut old = old.entries::<W, P>(self.layout.packing)?;
-        let mut done = 0;
-        sorter.finish(|record| {
-            self.take_before(&mut old, Some(record), &mut merger, &mut done)?;
-            self.step(&mut done, 1)?;
-            merger.take(record, false)
-        })?;
-        self.take_before(&mut old, None, &mut merger, &mut done)?;
-        merger.finish()
     }
 
     /// Takes the entries of the dataset that come before a row; all that are left without one.

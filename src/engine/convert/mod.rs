@@ -41,7 +41,6 @@ use crate::remote;
 use crate::shard::{DatasetKind, Split};
 use crate::storage::{Disk, Output, RealDisk, Staging};
 use crate::units;
-use crate::usage::allow_many_files;
 use std::path::{Path, PathBuf};
 
 /// What a conversion is given beside the files that its options name.
@@ -51,6 +50,8 @@ struct Handed<'h> {
     batches: Vec<(Split, Batches)>,
     /// The only input, where it is opened again later.
     source: Option<&'h Source>,
+    /// Of which modes all ids are whole numbers in the dataset that rows are appended to.
+    whole: Vec<bool>,
 }
 
 /// Where rows come from.
@@ -103,7 +104,7 @@ pub fn convert_batches(
     batches: Vec<(Split, Batches)>,
     control: &Control,
 ) -> Result<Converted> {
-    convert_all(&RealDisk, options, Handed { batches, source: None }, control)
+    convert_all(&RealDisk, options, Handed { batches, ..Handed::default() }, control)
 }
 
 /// All inputs in the order in which they are read, each with its split where they are given by it.
@@ -153,7 +154,6 @@ fn convert_all(
     control: &Control,
 ) -> Result<Converted> {
     check_inputs(options)?;
-    allow_many_files(); // of a terabyte of rows there are a thousand scratch files
     let staging = Staging::create(disk, &output(options), &DatasetKind)?;
     let budget = Budget::new(options.memory)?;
     let scratch = scratch_directory(options.temp_dir.as_deref(), &options.output)?;
@@ -182,6 +182,7 @@ fn gather_all(
     let far = inputs(options).any(|path| remote::is_remote(path));
     let objects = far.then(|| budget.reserve(remote::MEMORY, "reading from a store")).transpose()?;
 
+    let whole = handed.whole.clone();
     let all = all_rows(options, handed, given, control)?;
     let sizes: Vec<u64> = all.iter().map(|(rows, _)| rows.bytes(control)).collect();
     control.progress().stage("read", Unit::Bytes, sizes.iter().sum());
@@ -205,7 +206,10 @@ fn gather_all(
                 }
                 fix_columns(&mut read, input.plan());
                 let tagged = part.is_some();
-                gather.insert(Gather::new(input.plan(), tagged, budget, scratch, options.skip_bad)?)
+                let gather =
+                    gather.insert(Gather::new(input.plan(), tagged, budget, scratch, options.skip_bad)?);
+                gather.set_whole(&whole);
+                gather
             }
         };
         let before_it = (gather.rows(), gather.empty + gather.left_out);
@@ -245,13 +249,24 @@ pub fn convert_entries(
     control: &Control,
     fill: impl FnOnce(&mut Gather) -> Result<()>,
 ) -> Result<Converted> {
+    convert_entries_within(options, names, dims, &Budget::new(options.memory)?, control, fill)
+}
+
+/// The same within a budget that the program has taken a part of.
+pub fn convert_entries_within(
+    options: &ConvertOptions,
+    names: &[String],
+    dims: &[u32],
+    budget: &Budget,
+    control: &Control,
+    fill: impl FnOnce(&mut Gather) -> Result<()>,
+) -> Result<Converted> {
     let disk = RealDisk;
     let staging = Staging::create(&disk, &output(options), &DatasetKind)?;
-    let budget = Budget::new(options.memory)?;
     let scratch = scratch_directory(options.temp_dir.as_deref(), &options.output)?;
-    let mut gather = Gather::for_indices(names, dims, &budget, &scratch)?;
+    let mut gather = Gather::for_indices(names, dims, budget, &scratch)?;
     fill(&mut gather)?;
-    build::build(gather, None, options, staging, &budget, &scratch, control)
+    build::build(gather, None, options, staging, budget, &scratch, control)
 }
 
 /// Later files must have the columns of the first: what was guessed once is asked for by name, and

@@ -131,7 +131,7 @@ pub(super) fn resolve(
 ) -> Result<Resolved> {
     match mode {
         ModeGather::Ids(ids) => {
-            let IdsSoFar { dictionary, spill } = *ids;
+            let IdsSoFar { dictionary, spill, .. } = *ids;
             let ids = Ids::new(dictionary, spill, rows, budget, control)?;
             let dim = u32::try_from(ids.len())
                 .map_err(|_| Error::request(format!("mode {name} has more than {} ids", u32::MAX)))?;

@@ -20,7 +20,12 @@ struct Cell {
     sd: f64,
 }
 
-pub(super) fn fill(filling: &Filling<'_>, mut input: NpyCells, filled: &mut Filled) -> Result<()> {
+pub(super) fn fill(
+    filling: &Filling<'_>,
+    signs: &Signs,
+    mut input: NpyCells,
+    filled: &mut Filled,
+) -> Result<()> {
     let header = input.header.clone();
     let order = header.shape.len();
     let modes = &filling.model.about.modes;
@@ -43,7 +48,6 @@ pub(super) fn fill(filling: &Filling<'_>, mut input: NpyCells, filled: &mut Fill
     }
     let total = u64::try_from(header.cells()).unwrap_or(u64::MAX);
     filling.control.progress().stage("fill", Unit::Rows, total);
-    let signs = Signs::new(&filling.options.convert.read.columns.missing);
     let fastest = header.fastest();
     let mut bytes = Vec::new();
     while let Some(first) = input.next_cells(&mut bytes)? {

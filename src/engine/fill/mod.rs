@@ -239,7 +239,9 @@ fn check_kind(options: &FillOptions, source: &Source, output: &Output, control: 
     }
     match (&is_array, options.output.extension().is_some_and(|ending| ending == "npy")) {
         (Some(header), true) if !header.has_nan() => {
-            return Err(Error::input(table, "an array of integers has no NaN: nothing is missing"));
+            let what =
+                "an array of integers cannot hold what is filled in: convert it to floats first (f4 or f8)";
+            return Err(Error::input(table, what));
         }
         // Arrays are not written to stores.
         (Some(_), true) => AtomicFile::check(output)?,
@@ -307,11 +309,15 @@ fn held_out(
     }))
 }
 
-/// How the table is read when it is filled: by the names of the model's modes, where a run is given.
+/// How the table is read when it is filled: by the names of the model's modes, where a run is given, and with its signs of
+/// missing values.
 fn reading(options: &FillOptions, model: &Model, ids: &[ModeIds]) -> ReadOptions {
     let mut read = options.convert.read.clone();
     let columns = &mut read.columns;
     columns.plain_times = true;
+    if options.run.is_some() {
+        columns.missing.extend(model.about.missing.iter().cloned());
+    }
     let array = model.about.modes.iter().all(|mode| mode.name.starts_with("axis"));
     if options.run.is_none() || array {
         return read;
@@ -349,18 +355,17 @@ fn write(filling: &Filling<'_>, read: &ReadOptions, filled: &mut Filled) -> Resu
     }
     match (input.delimiter(), TableKind::of(&filling.options.output)) {
         (_, Err(_)) => match input.into_cells() {
-            Some(cells) => array::fill(filling, cells, filled),
+            Some(cells) => array::fill(filling, &plan.rules.missing, cells, filled),
             None => Err(Error::request("an array is filled from an array")),
         },
         (Some(delimiter), Ok(TableKind::Text(wanted))) if text::stays(delimiter, wanted) => {
-            let Some((stream, encoding, delimiter, header)) = input.into_text() else {
+            let Some(text) = input.into_text() else {
                 return Err(Error::input(filling.name, "this is no text"));
             };
-            let from = text::From { stream, encoding, delimiter, header };
-            text::fill(filling, &plan, from, filled)
+            text::fill(filling, &plan, text, filled)
         }
         (delimiter, Ok(kind)) => {
-            let header = input.into_text().map(|(.., header)| header);
+            let header = input.into_text().map(|text| text.header);
             columns::fill(filling, &plan, delimiter, header, kind, filled)
         }
     }

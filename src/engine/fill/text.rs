@@ -9,14 +9,14 @@ use crate::ingest::FilePlan;
 use crate::ingest::dialect::Delimiter;
 use crate::ingest::encoding::FoundEncoding;
 use crate::ingest::quotes::Quotes;
-use crate::ingest::reader::input_bytes;
+use crate::ingest::reader::{PlainText, input_bytes};
 use crate::storage::{Output, RealDisk};
 use crate::table::{RawRow, RawRows, Sink, Target, content};
 use crate::units;
 use arrow_array::ArrayRef;
 use arrow_array::builder::StringBuilder;
 use arrow_schema::DataType;
-use std::io::{Read, Write};
+use std::io::Write;
 use std::sync::Arc;
 
 /// Text or questions that are gathered before the model is asked.
@@ -71,14 +71,6 @@ impl Page {
         self.holes.clear();
         whole
     }
-}
-
-/// The table as text.
-pub(super) struct From {
-    pub(super) stream: Box<dyn Read + Send>,
-    pub(super) encoding: FoundEncoding,
-    pub(super) delimiter: Delimiter,
-    pub(super) header: bool,
 }
 
 /// Text on its way into a file, in the encoding of the table that is read.
@@ -291,8 +283,13 @@ impl Rewriting<'_, '_> {
     }
 }
 
-pub(super) fn fill(filling: &Filling<'_>, plan: &FilePlan, from: From, filled: &mut Filled) -> Result<()> {
-    let From { stream, encoding, delimiter, header } = from;
+pub(super) fn fill(
+    filling: &Filling<'_>,
+    plan: &FilePlan,
+    table: PlainText,
+    filled: &mut Filled,
+) -> Result<()> {
+    let PlainText { stream, encoding, delimiter, header, comments } = table;
     let between = match delimiter {
         Delimiter::Byte(byte) => vec![byte],
         Delimiter::DoubleColon => b"::".to_vec(),
@@ -301,7 +298,7 @@ pub(super) fn fill(filling: &Filling<'_>, plan: &FilePlan, from: From, filled: &
     let kinds = filling.ids.iter().map(|_| DataType::Utf8);
     let asker = Asker::new(filling.model, filling.ids, kinds, filling.name, filling.sd)?;
     let disk = RealDisk;
-    let quotes = Quotes::of(plan, delimiter, false);
+    let quotes = Quotes::of(plan, delimiter, comments);
     let mut rows = RawRows::new(stream, filling.name.into(), delimiter, quotes, header);
     let wide = plan.wide.as_ref();
     let sd_output = wide.and(filling.sd_output());
@@ -333,7 +330,7 @@ pub(super) fn fill(filling: &Filling<'_>, plan: &FilePlan, from: From, filled: &
         if ended {
             end = row.end.to_vec();
         }
-        if row.is_blank() {
+        if row.is_blank() || comments && row.bytes.trim_ascii_start().starts_with(b"#") {
             rewriting.copy(&row);
             continue;
         }

@@ -5,7 +5,7 @@
 //! comes again gets a new number: the caller sorts out in the end which numbers mean the same id.
 
 use super::label::{Key, Label, hash_integer, hash_text};
-use super::number::parse_integer;
+use super::number::whole;
 use super::rows::{Cell, RowBatch};
 use super::rules::is_missing;
 use hashbrown::HashTable;
@@ -84,13 +84,6 @@ impl Odd {
             self.others = true;
         }
     }
-}
-
-/// The whole number that is written as `42.0`.
-pub fn whole(text: &str) -> Option<i64> {
-    let (number, zeros) = text.split_once('.')?;
-    let zeros = !zeros.is_empty() && zeros.bytes().all(|byte| byte == b'0');
-    parse_integer(number.as_bytes()).filter(|_| zeros)
 }
 
 /// The ids that are not kept as bits.
@@ -321,19 +314,5 @@ impl Sorted {
     /// Whether no label is text.
     pub fn all_integers(&self) -> bool {
         self.ends.is_empty()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn whole_numbers_with_a_point_are_read() {
-        assert_eq!(whole("42.0"), Some(42));
-        assert_eq!(whole("-7.000"), Some(-7));
-        for text in ["42", "42.", "42.5", "007.0", "1e3.0", "x.0", "1.0.0"] {
-            assert_eq!(whole(text), None, "{text}");
-        }
     }
 }

@@ -28,6 +28,13 @@ pub fn parse_integer(field: &[u8]) -> Option<i64> {
     Some(if negative { -number } else { number })
 }
 
+/// The whole number that is written as `42.0`.
+pub fn whole(text: &str) -> Option<i64> {
+    let (number, zeros) = text.split_once('.')?;
+    let zeros = !zeros.is_empty() && zeros.bytes().all(|byte| byte == b'0');
+    parse_integer(number.as_bytes()).filter(|_| zeros)
+}
+
 const POWERS: [f64; 16] =
     [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15];
 
@@ -97,5 +104,14 @@ mod tests {
             assert_eq!(parse_number(text.as_bytes()), None, "{text}");
         }
         assert!(parse_number(b"nan").is_some_and(f64::is_nan));
+    }
+
+    #[test]
+    fn whole_numbers_with_a_point_are_read() {
+        assert_eq!(whole("42.0"), Some(42));
+        assert_eq!(whole("-7.000"), Some(-7));
+        for text in ["42", "42.", "42.5", "007.0", "1e3.0", "x.0", "1.0.0"] {
+            assert_eq!(whole(text), None, "{text}");
+        }
     }
 }

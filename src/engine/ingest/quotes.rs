@@ -2,6 +2,8 @@
 
 use super::columns::FilePlan;
 use super::dialect::Delimiter;
+use super::number::parse_number;
+use super::rules::{Signs, is_missing};
 use super::text::{LONGEST_LINE, shown};
 use std::ops::Range;
 
@@ -17,6 +19,10 @@ pub struct Quotes {
     count: usize,
     /// Columns that hold no line breaks, with their names.
     single: Vec<(usize, String)>,
+    /// Columns that hold numbers or nothing, with their names.
+    numbers: Vec<(usize, String)>,
+    /// What else stands for nothing there.
+    missing: Signs,
     /// Whether `#` begins a comment.
     comments: bool,
 }
@@ -78,24 +84,27 @@ impl Quotes {
         comments: bool,
     ) -> Option<Self> {
         let Delimiter::Byte(delimiter) = delimiter else { return None };
-        Some(Quotes { delimiter, count, single, comments })
+        let (numbers, missing) = (Vec::new(), Signs::default());
+        Some(Quotes { delimiter, count, single, numbers, missing, comments })
     }
 
     /// For a file that is read with that plan.
     pub fn of(plan: &FilePlan, delimiter: Delimiter, comments: bool) -> Option<Self> {
         let modes = plan.id_columns().iter().map(|mode| (mode.column, mode.name.clone()));
         let mut single: Vec<(usize, String)> = modes.collect();
-        match &plan.wide {
-            Some(wide) => single.extend(wide.columns.iter().cloned()),
-            None if plan.ones => {}
-            None => single.push((plan.value, plan.value_name.clone())),
-        }
-        single.extend(plan.weight.clone());
+        let mut numbers = match &plan.wide {
+            Some(wide) => wide.columns.clone(),
+            None if plan.ones => Vec::new(),
+            None => vec![(plan.value, plan.value_name.clone())],
+        };
+        numbers.extend(plan.weight.clone());
+        single.extend(numbers.iter().cloned());
         single.extend(plan.time.map(|column| (column, "the time".into())));
         // What is compared with a text may be one of several lines.
         let conditions = plan.rules.conditions.iter().filter(|(_, condition)| !condition.is_of_text());
         single.extend(conditions.map(|(column, condition)| (*column, condition.column.clone())));
-        Self::new(delimiter, plan.count, single, comments)
+        let missing = plan.rules.missing.clone();
+        Some(Quotes { numbers, missing, ..Self::new(delimiter, plan.count, single, comments)? })
     }
 
     /// The record that begins at `start`; its fields go to `fields`. `ended` says that no text follows, and
@@ -191,6 +200,15 @@ impl Quotes {
                 ),
                 false => stray(lines, &format!("{name} behind it holds line breaks, too")),
             });
+        }
+        // The quote that closes it may be one that opens a field of a good row.
+        for (column, name) in &self.numbers {
+            let Some(field) = fields.get(*column) else { continue };
+            let content = field.content(text);
+            let content = content.trim_ascii();
+            if parse_number(content).is_none() && !is_missing(content) && !self.missing.has(content) {
+                return bad(stray(lines, &format!("{name} of this row is {}, no number", shown(content))));
+            }
         }
         Record::Whole(end)
     }

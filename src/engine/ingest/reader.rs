@@ -93,6 +93,20 @@ enum Kind {
     },
 }
 
+/// Text, and how it is written.
+pub struct PlainText {
+    /// All of it.
+    pub stream: Box<dyn Read + Send>,
+    /// What it was written in.
+    pub encoding: FoundEncoding,
+    /// What stands between fields.
+    pub delimiter: Delimiter,
+    /// Whether it has a header.
+    pub header: bool,
+    /// Whether `#` begins a comment.
+    pub comments: bool,
+}
+
 impl Input {
     /// How its rows will be read.
     pub fn plan(&self) -> &FilePlan {
@@ -104,12 +118,12 @@ impl Input {
         if let Kind::Npy(cells) = self.kind { Some(cells) } else { None }
     }
 
-    /// Its text from the beginning on, what it is written in, its delimiter, and whether it has a header, where
-    /// it is text.
-    pub fn into_text(self) -> Option<(Box<dyn Read + Send>, FoundEncoding, Delimiter, bool)> {
+    /// Its text, where it is text.
+    pub fn into_text(self) -> Option<PlainText> {
         match self.kind {
-            Kind::Text { stream, encoding, begun, delimiter, header, .. } => {
-                Some((Box::new(Cursor::new(begun).chain(stream)), encoding, delimiter, header))
+            Kind::Text { stream, encoding, begun, delimiter, header, tns, .. } => {
+                let stream = Box::new(Cursor::new(begun).chain(stream));
+                Some(PlainText { stream, encoding, delimiter, header, comments: tns })
             }
             _ => None,
         }

@@ -2,8 +2,7 @@
 
 use super::{ModeLookup, Model};
 use crate::error::Result;
-use crate::ingest::dictionary::whole;
-use crate::ingest::number::parse_number;
+use crate::ingest::number::{parse_number, whole};
 use crate::shard::{Bins, Labels, ModeKind};
 use crate::times::{format_time, parse_time};
 

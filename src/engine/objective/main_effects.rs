@@ -19,7 +19,7 @@ const RANGE: f64 = 32.0;
 ///
 /// By a one-way analysis of variance of each mode: with W_i and s_i the sums of w and w z of the values z in row i, about the mean
 /// of all, of k rows and m entries, S_b = sum of s_i^2 / W_i, sigma^2 = (sum of w z^2 - S_b) / (m - k), the share is
-/// (S_b - k sigma^2) / sum of w z^2.
+/// (S_b - (k - 1) sigma^2) / sum of w z^2: the mean takes one of the k rows.
 pub fn main_effects(manifest: &Manifest, train: &Stream) -> Result<Option<Vec<f64>>> {
     let (mean, spread) = (manifest.mean(), manifest.variance().sqrt());
     let largest = manifest.weights.as_ref().map_or(1.0, |weights| weights.train.max * train.weight_scale());

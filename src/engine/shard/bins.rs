@@ -33,6 +33,13 @@ impl Bins {
         }
     }
 
+    /// Whether times of this unit are not those of the dataset. Dates say themselves what they are.
+    pub(crate) fn is_other(&self, unit: TimeUnit) -> bool {
+        let dates = unit == TimeUnit::Date || self.unit == Some(TimeUnit::Date);
+        let same = self.unit.map_or(self.per_second == unit.per_second(), |own| own == unit);
+        self.time && !dates && !same
+    }
+
     /// Whether so many bins follow one another: each begins after the one before, also the last.
     pub(crate) fn ascend(&self, dim: u32) -> bool {
         let begin = |bin: f64| self.origin + self.width * bin;

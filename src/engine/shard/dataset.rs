@@ -5,7 +5,6 @@ use super::manifest::{FILE, Manifest, ModeKind, ShardRecord, Split};
 use super::reader::Shard;
 use crate::error::{Error, Result};
 use crate::team::Team;
-use crate::usage::allow_many_files;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -103,12 +102,24 @@ impl Dataset {
     /// Opens the shards of a split that are here, each checked against the manifest. Those of a whole
     /// dataset must all be here.
     pub fn shards_here(&self, split: Split) -> Result<Vec<Option<Shard>>> {
-        allow_many_files();
         self.manifest.split(split).shards.iter().map(|record| self.shard(record)).collect()
     }
 
     /// Opens one, if it is here.
     fn shard(&self, record: &ShardRecord) -> Result<Option<Shard>> {
+        self.own_shard(record).map_err(|error| self.replaced().unwrap_or(error))
+    }
+
+    /// What to say where another dataset has taken its place since it was opened.
+    fn replaced(&self) -> Option<Error> {
+        let now = Manifest::read(self.labels_directory()).ok()?;
+        let what = "the dataset was replaced by another (`in_place`, or `force`) after this had begun with it: begin again \
+                    with the new one";
+        let same = Manifest { part: self.manifest.part.clone(), ..now } == self.manifest;
+        (!same).then(|| Error::input(&self.directory, what))
+    }
+
+    fn own_shard(&self, record: &ShardRecord) -> Result<Option<Shard>> {
         let Some(path) = self.place(record) else { return Ok(None) };
         let shard = Shard::open(&path, &self.manifest.level_dims())?;
         let other_kind = match &self.manifest.weights {

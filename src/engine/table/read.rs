@@ -46,7 +46,7 @@ pub struct Table {
 enum Source {
     Parquet { reader: Box<Parts>, row: u64 },
     Text { rows: Box<RawRows>, skip: bool },
-    Blanks { reader: Box<dyn io::BufRead>, delimiter: Delimiter, line: u64, skip: bool },
+    Blanks { reader: Box<dyn io::BufRead>, delimiter: Delimiter, line: u64, skip: bool, comments: bool },
 }
 
 impl Table {
@@ -95,7 +95,8 @@ impl Table {
         if begun.trim_ascii().is_empty() {
             return Err(Error::input(name, "the file is empty"));
         }
-        let (delimiter, first) = look(&begun, whole, request);
+        let comments = source::plain_name(path).ends_with(".tns");
+        let (delimiter, first) = look(&begun, whole, comments, request);
         let header = request.header.unwrap_or_else(|| {
             let number = |field: &String| crate::ingest::number::parse_number(field.as_bytes()).is_some();
             let named = |field: &String| names.contains(field) && !is_column_number(field, first.len());
@@ -119,6 +120,7 @@ impl Table {
                 delimiter,
                 line: 0,
                 skip: header,
+                comments,
             },
         };
         Ok(Table { path: name, schema: text_schema(columns.into_iter()), header, read, source })
@@ -185,7 +187,7 @@ impl Table {
                 }
                 rows.finish(&self.schema)
             }
-            Source::Blanks { reader, delimiter, line, skip } => {
+            Source::Blanks { reader, delimiter, line, skip, comments } => {
                 let mut rows = Rows::new(width);
                 let mut text = Vec::new();
                 while !rows.full() {
@@ -201,7 +203,8 @@ impl Table {
                     if text.len() > LONGEST_ROW {
                         return Err(row("a row is longer than 1 MB: is this not text?".into()));
                     }
-                    if std::mem::take(skip) || text.trim_ascii().is_empty() {
+                    let comment = *comments && is_comment(&text);
+                    if comment || std::mem::take(skip) || text.trim_ascii().is_empty() {
                         continue;
                     }
                     let mut fields = Vec::with_capacity(width);
@@ -214,14 +217,18 @@ impl Table {
     }
 }
 
+fn is_comment(line: &[u8]) -> bool {
+    line.trim_ascii_start().starts_with(b"#")
+}
+
 /// The delimiter and the fields of the first line; one column where nothing separates fields.
-fn look(begun: &[u8], whole: bool, request: DialectRequest) -> (Delimiter, Vec<String>) {
+fn look(begun: &[u8], whole: bool, comments: bool, request: DialectRequest) -> (Delimiter, Vec<String>) {
     let mut lines: Vec<&[u8]> = begun.split(|&byte| byte == b'\n').collect();
     if !whole && lines.len() > 1 {
         lines.pop(); // the last line is cut
     }
     lines.iter_mut().for_each(|line| *line = line.strip_suffix(b"\r").unwrap_or(line));
-    lines.retain(|line| !line.trim_ascii().is_empty());
+    lines.retain(|line| !(line.trim_ascii().is_empty() || comments && is_comment(line)));
     lines.truncate(20);
     let first = lines.first().copied().unwrap_or_default();
     match dialect::detect(&lines, request, |_| false, &Signs::default()) {

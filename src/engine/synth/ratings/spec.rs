@@ -86,14 +86,15 @@ impl RatingsSpec {
     }
 
     /// The bytes that the generating model takes: what items and seasons are like, and how active
-    /// users are. Batches in flight come on top, a few MiB and 16 bytes per item for each thread.
+    /// users are, and what a thread needs to choose items. Batches in flight come on top, a few MiB.
     pub fn memory_bytes(&self) -> u64 {
         let (users, items, weeks) = (self.users as u64, self.items as u64, self.weeks as u64);
         let rank = self.rank as u64;
         // Users: a count, and a weight while counts are made; items: a row of the model, a
         // weight, two words to draw by, and a number while these are made.
+        let threads = rayon::current_num_threads() as u64;
         (12 * users)
-            .saturating_add(items.saturating_mul(36 + 8 * rank))
+            .saturating_add(items.saturating_mul((36 + 8 * rank).saturating_add(17 * threads)))
             .saturating_add(weeks.saturating_mul(8 + 8 * rank))
     }
 }

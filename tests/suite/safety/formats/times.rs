@@ -213,6 +213,55 @@ fn questions_are_in_the_unit_of_the_dataset() {
 }
 
 #[test]
+fn times_of_another_unit_are_refused() {
+    let folder = folder();
+    let folder = folder.path();
+    let complete = "--modes user,item,time --value rating --bin time=30d --rank 1 --max-iterations 3 --bias none --penalty 0 --split none";
+    let days = ["2003-02-03", "2005-06-07", "2011-12-13"];
+    let table = |users: &str, of: &dyn Fn(&str) -> String| {
+        let rows = days.iter().zip(1..).map(|(day, n)| format!("{users},{n},{},{n}\n", of(day)));
+        format!("user,item,time,rating\n{}", rows.collect::<String>())
+    };
+    let seconds = |date: &str| epoch(date, "");
+    let milliseconds = |date: &str| epoch(date, "000");
+    type Way<'w> = (&'w str, &'w dyn Fn(&str) -> String, &'w str);
+    let ways: [Way<'_>; 3] = [
+        ("s", &seconds, "epoch seconds"),
+        ("ms", &milliseconds, "epoch milliseconds"),
+        ("days", &day, "days (YYYYMMDD)"),
+    ];
+    for (name, of, own) in ways {
+        write(folder, "data.csv", &rows(of));
+        done(folder, &format!("complete data.csv -o {name} {complete}"));
+        for (other, of, unit) in ways.into_iter().filter(|(other, ..)| *other != name && *other != "days") {
+            // Where the data's times are days, what is no day is said of its line.
+            let expected = match name {
+                "days" => "YYYYMMDD".into(),
+                _ => format!("the times of time are {unit}, those that the model learned from {own}"),
+            };
+            write(folder, "new.csv", &table("new", of));
+            write(folder, "old.csv", &table("1", of));
+            for command in [
+                format!("evaluate {name} --on old.csv"),
+                format!("fold-in {name} new.csv -o {name}-{other}"),
+                format!("predict {name} old.csv -o out.csv"),
+                format!("predict {name} old.csv -o out.parquet"),
+                format!("predict {name} old.csv"),
+            ] {
+                let said = refused(folder, &command);
+                assert!(said.contains(&expected), "{command}: {said}");
+            }
+        }
+    }
+    assert!(!crate::common::names(folder).iter().any(|name| name.starts_with("out") || name.contains('-')));
+    // Times to come are of the same size.
+    write(folder, "q.csv", "user,item,time\n1,2,1900000000000\n");
+    assert!(done(folder, "predict ms q.csv").1.contains("1 outside the bins"));
+    write(folder, "q.csv", "user,item,time\n1,2,2030-01-01\n");
+    assert!(done(folder, "predict ms q.csv").1.contains("1 outside the bins"));
+}
+
+#[test]
 fn predict_to_standard_output_tells_of_clamped_times_and_unknown_ids() {
     let folder = folder();
     let folder = folder.path();
