@@ -155,8 +155,8 @@ fn what_sweeps_cannot_tell_is_looked_for_after_them() {
     let components = phases.iter().position(|phase| phase == "spectral").unwrap();
     assert!(sweeps < components, "{phases:?}");
     let stops = (1..expected.1.len() - 1).step_by(19).chain([sweeps, sweeps + 1, sweeps + 2, components + 7]);
-    for stop in stops {
-        let out = format!("part-{stop}");
+    for (part, stop) in stops.enumerate() {
+        let out = format!("part-{part}");
         let more = format!("--max-iterations {stop} --threads 3");
         json(place.path(), &format!("complete whole/data.tenfill -o {out} {more}"));
         json(place.path(), &format!("resume {out} --max-iterations 250 --threads 2"));

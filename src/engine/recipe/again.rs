@@ -8,7 +8,7 @@
 //! model is kept.
 
 use super::missing::Growth;
-use super::plan::{Move, Stage};
+use super::plan::{Move, PROBE, Stage};
 use super::prepare::biases_mse;
 use super::settings::BiasChoice;
 use super::sweeping::stage;
@@ -59,8 +59,10 @@ impl Trainer {
         let algorithm = terms.options.algorithm == Algorithm::Auto;
         // Of ratings that people gave, two modes tell all that three do, and the look would cost a pass.
         let given = terms.recipe.range.is_some() && terms.manifest.absent.is_none();
-        // What the plain method has found before stays the best: sweeps are not what has to be bettered.
+        // Where the plain method is better than sweeps, it has to have been given up early.
+        let plan = &self.extra.plan;
         let own = self.extra.best.as_ref().is_some_and(|(stage, _)| stage.bias != BiasChoice::None);
+        let own = own || plan.tried.iter().any(|tried| tried.change == Move::Plain && tried.iterations < PROBE);
         let may = much && own && algorithm && terms.plain && terms.dims.len() >= FEW_MODES && !given;
         if may && self.extra.plan.growth.second.is_no() {
             self.extra.plan.growth.second = Second::Due;
@@ -84,8 +86,11 @@ impl Trainer {
         Ok(())
     }
 
-    /// Whether sweeps leave nearly all that biases alone do.
+    /// Whether sweeps leave nearly all that biases alone do, or more than the few iterations of the plain method before them.
     fn sweeps_add_little(&mut self) -> Result<bool> {
+        if self.extra.best.as_ref().is_some_and(|(stage, _)| stage.bias == BiasChoice::None) {
+            return Ok(true);
+        }
         let (biases, passes) = biases_mse(&self.fitting.terms.manifest, &mut self.fitting.objective)?;
         self.state.last.passes += passes;
         let best = self.state.best.as_ref().map(|best| best.validation_mse);

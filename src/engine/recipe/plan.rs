@@ -99,7 +99,7 @@ pub struct Plan {
 const EXACT: f64 = 0.01;
 /// It is given up where after this many iterations its error is still above this share of that of biases alone:
 /// exactly low-rank data are far below it by then.
-const PROBE: usize = 20;
+pub(super) const PROBE: usize = 20;
 const PROMISING: f64 = 0.5;
 /// And after these few, where biases tell something, at least this share of the variance, and it tells hardly more than
 /// they do. Of 24 low-rank sets (`tenfill synth`, orders 2 to 4, oversampling 5 to 15, noise up to a tenth of the values)
