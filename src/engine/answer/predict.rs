@@ -238,7 +238,7 @@ fn answers(
                 }
                 (From::Column(_), None) => Place::Unknown,
             };
-            if places.settle(mode, asked[mode]) == Place::Unknown && !places.model().is_held(mode) {
+            if places.settle(mode, asked[mode]) == Place::Unknown {
                 unknown = unknown.or(Some(mode));
             }
         }
