@@ -224,6 +224,13 @@ pub fn is_column_number(wanted: &str, columns: usize) -> bool {
     wanted.parse().is_ok_and(|number| (1..=columns).contains(&number))
 }
 
+/// Whether a name says that a column is the value, by its last word: `rating`, `Book-Rating`.
+pub(super) fn names_value(name: &str) -> bool {
+    let name = name.to_lowercase();
+    let last = name.rsplit(|c: char| !c.is_alphanumeric()).next();
+    last.is_some_and(|last| VALUE_NAMES.contains(&last))
+}
+
 /// The column of that name; an error where two have it.
 pub fn find_name(names: &[String], wanted: &str) -> Result<Option<usize>, String> {
     let mut found = (0..names.len()).filter(|&column| names[column] == wanted);
@@ -392,11 +399,7 @@ impl Columns {
             return Some(column);
         }
         // Book-Rating, user_score: one whose last word it is, where there is no other.
-        let ends = |column: &usize| {
-            let name = self.name(*column).to_lowercase();
-            let last = name.rsplit(|c: char| !c.is_alphanumeric()).next();
-            self.names.is_some() && last.is_some_and(|last| VALUE_NAMES.contains(&last))
-        };
+        let ends = |column: &usize| self.names.is_some() && names_value(&self.name(*column));
         free.by_ref().find(ends).filter(|_| !free.any(|column| ends(&column)))
     }
 
