@@ -205,7 +205,11 @@ fn gather_all(
                 }
                 fix_columns(&mut read, input.plan());
                 let tagged = part.is_some();
-                gather.insert(Gather::new(input.plan(), tagged, budget, scratch, options.skip_bad)?)
+                let guessed = input.plan().guessed.is_some() && input.plan().wide.is_none();
+                let new = Gather::new(input.plan(), tagged, budget, scratch, options.skip_bad)?;
+                let new = gather.insert(new);
+                new.guessed = guessed && options.read.columns.modes.is_none();
+                new
             }
         };
         let before_it = (gather.rows(), gather.empty + gather.left_out);
