@@ -25,5 +25,5 @@ pub use predict::{AnswerOptions, Answered, Predictor, predict_file};
 pub use questions::{Questions, recommend_some};
 pub use ranking::{Ranked, Ranking};
 pub use ranking_metrics::{RankingMetrics, RankingQuestion, ranking_metrics};
-pub use recommend::{RecommendOptions, Recommended, recommend};
+pub use recommend::{RecommendOptions, Recommended, USUAL_TOP, recommend};
 pub use seen::{Observed, SeenEntries};

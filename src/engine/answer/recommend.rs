@@ -18,6 +18,9 @@ use std::sync::Arc;
 const IDS_AT_ONCE: u32 = 4096;
 
 /// What is asked for.
+/// How many are told where nobody says, of modes that have as many ids.
+pub const USUAL_TOP: usize = 10;
+
 pub struct RecommendOptions<'d> {
     /// What is known of every mode; the ranked mode and `each` are not looked at.
     pub question: Vec<Place>,
