@@ -13,6 +13,7 @@ mod ranking;
 mod ranking_metrics;
 mod recommend;
 mod seen;
+mod unsure;
 
 pub use coverage::{Calibration, NOMINAL, coverage};
 pub use entries::{EntryRow, read_entries};
@@ -27,3 +28,4 @@ pub use ranking::{Ranked, Ranking};
 pub use ranking_metrics::{RankingMetrics, RankingQuestion, ranking_metrics};
 pub use recommend::{RecommendOptions, Recommended, USUAL_TOP, recommend};
 pub use seen::{Observed, SeenEntries};
+pub use unsure::why_unsure;

@@ -1,5 +1,6 @@
 //! A value for every row of a table of ids, streamed.
 
+use super::unsure::check_sure;
 use crate::MAX_ORDER;
 use crate::control::{Control, Unit};
 use crate::error::{Error, Result};
@@ -82,6 +83,7 @@ impl<'m> Predictor<'m> {
         let from = sources(&names, named, path, ids, options)?;
         let averaged: Vec<bool> =
             from.iter().map(|from| matches!(from, From::Given(Place::Average))).collect();
+        check_sure(model, options.sd)?;
         let spreads = options.sd.then(|| Spreads::new(model, &averaged)).transpose()?;
         let sd = options.sd.then_some(("sd", DataType::Float64));
         for (name, kind) in
