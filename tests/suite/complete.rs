@@ -239,7 +239,7 @@ fn constant_values_and_empty_slices_work() {
 
 #[test]
 fn a_log_that_is_damaged_is_a_problem_of_the_run() {
-    let folder = crate::common::folder();
+    let folder = folder();
     let path = folder.path();
     let rows = (0..300).map(|n| format!("{},{},{}\n", n % 20, n / 20 % 13, n % 5));
     std::fs::write(path.join("in.csv"), format!("a,b,rating\n{}", rows.collect::<String>())).unwrap();
