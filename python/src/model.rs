@@ -12,7 +12,7 @@ use pyo3::types::{PyByteArray, PyDict, PyFloat, PyInt, PyString};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use tenfill_engine::answer::{
-    AnswerOptions, Answered, Predictor, Questions, given_places, mode_named, recommend_some,
+    AnswerOptions, Answered, Predictor, Questions, USUAL_TOP, given_places, mode_named, recommend_some,
 };
 use tenfill_engine::control::Control;
 use tenfill_engine::ingest::batches::same_columns;
@@ -319,7 +319,7 @@ impl Model {
         modes: Vec<String>,
         questions: Vec<Vec<String>>,
         rank_mode: String,
-        top: usize,
+        top: Option<usize>,
         splits: Vec<String>,
         strict: bool,
         sd: bool,
@@ -341,7 +341,7 @@ fn best(
     modes: &[String],
     questions: &[Vec<String>],
     rank_mode: &str,
-    top: usize,
+    top: Option<usize>,
     (sd, explore): (bool, Option<f64>),
     splits: &[String],
     strict: bool,
@@ -364,6 +364,7 @@ fn best(
     let splits: Vec<Split> =
         Split::ALL.into_iter().filter(|split| splits.iter().any(|name| name == split.name())).collect();
     let datasets = if splits.is_empty() { &[] } else { loaded.datasets()? };
+    let top = top.unwrap_or(USUAL_TOP.min(ids[ranked].dim() as usize));
     let asked = Questions { questions: asked, ranked, top, sd, explore, datasets, splits };
     let best = recommend_some(model, ids, &asked, control)?;
     let mut columns: Vec<(&str, ArrayRef)> = Vec::new();

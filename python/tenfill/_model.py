@@ -203,7 +203,7 @@ class Model:
         given: Mapping[str, object],
         *,
         rank_mode: str,
-        top: int = 10,
+        top: int | None = None,
         seen: Literal["all", "train"] = "all",
         include_seen: bool = False,
         strict: bool = False,
@@ -212,7 +212,8 @@ class Model:
         progress: Progress = False,
     ) -> Table:
         """The best ids of a mode for what is given of others: an id each, or lists of ids of one length, a
-        question per place. What was observed with it is left out; modes that are not given are averaged.
+        question per place. What was observed with it is left out; modes that are not given are averaged. The best 10 where
+        `top` does not say how many, or all where there are fewer.
 
         With `sd` there is a column of that name, the standard deviation of an observation. `explore` ranks by an upper
         bound, so many standard deviations of what is said above it, in a column `bound`.

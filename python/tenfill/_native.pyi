@@ -65,7 +65,7 @@ class Model:
         modes: Sequence[str],
         questions: Sequence[Sequence[str]],
         rank_mode: str,
-        top: int,
+        top: int | None,
         *,
         splits: Sequence[str],
         strict: bool = False,

@@ -72,7 +72,7 @@ class Evaluation:
     """That of biases alone: a mean and a number per id, without a tensor."""
     entries: int
     fallback: int
-    """Of these, scored by biases alone, because an id has no train entries."""
+    """Of these, scored by what is known of the other ids, because an id has no train entries."""
     unscored: int
     """Left out, because an id is not known and the model has no biases."""
     coverage: Any

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use tenfill_engine::error::Result;
 use tenfill_engine::shard::{Dataset, Split};
 use tenfill_engine::storage::{Output, RealDisk};
-use tenfill_engine::table::write_entries;
+use tenfill_engine::table::{EntryBatches, write_entries};
 use tenfill_engine::units;
 use tenfill_engine::usage::Usage;
 
@@ -15,7 +15,8 @@ use tenfill_engine::usage::Usage;
 ///
 /// A row per entry: the ids as they came in (of bins, where the bin begins), the value, and the weight
 /// where entries have one. With --split all, a column says which split an entry belongs to. Any number of
-/// entries takes the same memory. What is written can be converted again.
+/// entries takes the same memory. What is written can be converted again, with the options that are said in the end: columns of
+/// weights, of the rows that were joined (rows) and of splits would be taken for modes without them.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -60,9 +61,15 @@ pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<ExitCode> 
     let name = split.map_or("all", Split::name);
     let said = format!("{} entries ({name}) in {}", units::count(rows), units::duration(usage.seconds()));
     context.about(&arguments.output, said);
+    let options = match split {
+        Some(split) => EntryBatches::new(&dataset, split)?.options(),
+        None => EntryBatches::all(&dataset)?.options(),
+    };
+    context.control.say(format!("to convert it back: {options}"));
     context.finish(&json!({
         "rows": rows,
         "split": name,
+        "options": options,
         "seconds": usage.seconds(),
         "cpu_seconds": usage.cpu_seconds(),
         "peak_anon_bytes": usage.peak_anon_bytes(),

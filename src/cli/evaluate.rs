@@ -162,7 +162,7 @@ pub(super) fn run(arguments: &Arguments, context: &Context) -> Result<ExitCode> 
     let fallback = match found.fallback {
         0 => String::new(),
         n => format!(
-            "\n  {} of them have an id without train entries and were scored by biases",
+            "\n  {} of them have an id without train entries and were scored by what is known of the others",
             units::count(n)
         ),
     };

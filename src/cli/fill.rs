@@ -126,6 +126,22 @@ fn beside(held: &HeldOut) -> String {
     said
 }
 
+/// An RMSE that is lower by this share is clearly lower.
+const CLEARLY: f64 = 0.1;
+
+/// Says where linear interpolation is clearly better than the model.
+fn say_interpolation(held: &HeldOut, context: &Context) {
+    let Some((modes, rmse)) = &held.interpolation else { return };
+    if *rmse <= (1.0 - CLEARLY) * held.rmse {
+        context.control.say(format!(
+            "linear interpolation along {modes} is closer than the model to what was held out (RMSE {} instead of {}): take \
+             it where the values beside a hole are there",
+            digits(*rmse),
+            digits(held.rmse)
+        ));
+    }
+}
+
 fn report(filled: &Filled, options: &FillOptions, usage: &Usage, context: &Context) {
     let Filled { rows, filled: count, unknown, outside_bins, added, sd, held_out, outcome } = filled;
     let mut said = format!("{} filled, {} rows or cells", units::many(*count, "value"), units::count(*rows));
@@ -155,6 +171,7 @@ fn report(filled: &Filled, options: &FillOptions, usage: &Usage, context: &Conte
         say_learned(outcome, context);
     }
     say_little(held_out.as_ref().and_then(HeldOut::over_biases), context);
+    held_out.iter().for_each(|held| say_interpolation(held, context));
     context.finish(&json!({
         "rows": rows,
         "filled": count,

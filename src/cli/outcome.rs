@@ -104,7 +104,7 @@ pub(super) fn report(outcome: &Outcome, run: &Path, usage: &Usage, context: &Con
                 "mean_rmse": mean_mse.map(f64::sqrt), "biases_rmse": biases_mse.map(f64::sqrt),
                 "over_biases": of.over_biases(),
                 "weight": weight, "entries": scored.all.scored,
-                "fallback": scored.fallback.scored, "unscored": scored.all.unscored,
+                "fallback": scored.strangers, "unscored": scored.all.unscored,
             });
             (split.name().to_string(), errors)
         })

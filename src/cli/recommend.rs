@@ -5,7 +5,7 @@ use super::{Context, given, parse_threads};
 use serde_json::json;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use tenfill_engine::answer::{Observed, RecommendOptions, observed_with, recommend};
+use tenfill_engine::answer::{Observed, RecommendOptions, USUAL_TOP, observed_with, recommend};
 use tenfill_engine::error::{Error, Result};
 use tenfill_engine::model::{ModeIds, Model, Place};
 use tenfill_engine::run::Config;
@@ -48,9 +48,9 @@ pub(super) struct Arguments {
     /// The mode whose best ids are wanted
     #[arg(long, value_name = "MODE")]
     rank_mode: String,
-    /// How many
-    #[arg(long, short = 'k', default_value_t = 10, value_name = "K")]
-    top: usize,
+    /// How many [default: 10, or all where there are fewer]
+    #[arg(long, short = 'k', value_name = "K")]
+    top: Option<usize>,
     /// Also tell the standard deviation of an observation, in a column sd
     #[arg(long)]
     sd: bool,
@@ -125,12 +125,13 @@ pub(super) fn run(arguments: Arguments, context: &Context) -> Result<ExitCode> {
         Seen::Train => vec![Split::Train],
     };
     let observed = given.map(|given| Observed { datasets: &datasets, splits, each, ranked, given });
+    let top = arguments.top.unwrap_or(USUAL_TOP.min(ids[ranked].dim() as usize));
     drop(ids);
     let options = RecommendOptions {
         question,
         ranked,
         each,
-        top: arguments.top,
+        top,
         sd: arguments.sd,
         explore: arguments.explore,
         observed,

@@ -197,3 +197,28 @@ fn appended_clicks_take_the_place_of_cells_that_were_drawn() {
     assert!(said.contains("was converted without --absent"), "{said}");
     assert!(!folder.join("out").exists());
 }
+
+#[test]
+fn files_of_rows_without_a_value_are_evaluated_and_folded_in() {
+    let folder = folder();
+    let folder = folder.path();
+    table(folder, "clicks.csv", "user,page", &clicks());
+    json(folder, "complete clicks.csv -o run --modes user,page --absent 1.0 --rank auto");
+    let new: Vec<String> = (0..20).map(|n| format!("u0,p{}", 2 * n)).collect();
+    table(folder, "new.csv", "user,page", &new);
+    let found = json(folder, "evaluate run --on new.csv");
+    assert_eq!(found["entries"], 20, "{found}");
+    // The same as with the value said.
+    let told: Vec<String> = new.iter().map(|row| format!("{row},1")).collect();
+    table(folder, "told.csv", "user,page,value", &told);
+    assert_eq!(json(folder, "evaluate run --on told.csv")["mse"], found["mse"]);
+    let new: Vec<String> = (0..20).map(|n| format!("u900,p{}", 2 * n)).collect();
+    table(folder, "stranger.csv", "user,page", &new);
+    let folded = json(folder, "fold-in run stranger.csv --mode user -o more");
+    assert_eq!(folded["entries"], 20, "{folded}");
+    // Of a model of values, a file without them is none.
+    let rows: Vec<String> = clicks().iter().enumerate().map(|(n, row)| format!("{row},{}", n % 4)).collect();
+    table(folder, "values.csv", "user,page,value", &rows);
+    json(folder, "complete values.csv -o plain --rank 1 --bias modes --penalty 0.01");
+    assert!(failure(folder, "evaluate plain --on stranger.csv").contains("there is no column 'value'"));
+}

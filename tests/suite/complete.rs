@@ -236,3 +236,38 @@ fn constant_values_and_empty_slices_work() {
     assert!(said.contains("all train values are 2.5"), "{said}");
     assert!(said.contains("9 of 19 rows of mode2 have no train entries"), "{said}");
 }
+
+#[test]
+fn a_log_that_is_damaged_is_a_problem_of_the_run() {
+    let folder = folder();
+    let path = folder.path();
+    let rows = (0..300).map(|n| format!("{},{},{}\n", n % 20, n / 20 % 13, n % 5));
+    std::fs::write(path.join("in.csv"), format!("a,b,rating\n{}", rows.collect::<String>())).unwrap();
+    json(&folder, "complete in.csv -o run");
+    json(&folder, "verify run");
+    let (log, end) = (path.join("run/log.jsonl"), path.join("run/end.json"));
+    let (whole, told) = (read(&folder, "run/log.jsonl"), read(&folder, "run/end.json"));
+    let lines = whole.split_inclusive(|&byte| byte == b'\n').collect::<Vec<_>>();
+    let cut = whole.len() - lines[lines.len() - 1].len();
+    for (bytes, what) in [
+        (whole[..whole.len() - 9].to_vec(), "the last line is cut short"),
+        (whole[..cut].to_vec(), "the log ends"),
+        ([b"garbage\n", &whole[..]].concat(), "line 1 is no line of a log"),
+        ([&whole[..], b"\0\0\0\n"].concat(), "is no line of a log"),
+        ([&whole[..], lines[0]].concat(), "is of iteration 0"),
+        (Vec::new(), "the log ends without a line"),
+    ] {
+        std::fs::write(&log, bytes).unwrap();
+        let said = failure(&folder, "verify run");
+        assert!(said.contains("log.jsonl") && said.contains(what), "{said}");
+    }
+    std::fs::remove_file(&log).unwrap();
+    assert!(failure(&folder, "verify run").contains("there is no log"));
+    std::fs::write(&log, &whole).unwrap();
+    std::fs::write(&end, &told[..told.len() / 2]).unwrap();
+    assert!(failure(&folder, "verify run").contains("end.json"));
+    // A run that has not ended has none, and may have half a line that a crash left.
+    std::fs::remove_file(&end).unwrap();
+    std::fs::write(&log, &whole[..whole.len() - 9]).unwrap();
+    json(&folder, "verify run");
+}

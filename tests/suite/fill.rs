@@ -1,6 +1,6 @@
 //! Tables and arrays given back with their holes filled.
 
-use crate::common::{failure, failure_of, folder, json, names, run};
+use crate::common::{failure, failure_of, folder, json, names, run, stderr, tenfill};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float32Type, Float64Type, Int64Type};
 use arrow_array::{
@@ -542,4 +542,44 @@ fn what_cannot_be_learned_from_names_the_table() {
     write(folder.join("in.csv"), format!("a,b,value\n{rows}")).unwrap();
     let said = failure(folder, "fill in.csv -o out.csv --quiet");
     assert_eq!(said, "tenfill: in.csv: all values are 1: there is nothing to tell apart\n");
+}
+
+#[test]
+fn interpolation_that_is_clearly_better_is_said() {
+    let folder = folder();
+    let folder = folder.path();
+    // Every sensor has a course of its own, which is smooth: sensors have nothing in common.
+    let mut text = "sensor,time,value\n".to_string();
+    for sensor in 0..5 {
+        for time in 0..200 {
+            let value = match (sensor * 200 + time) % 7 {
+                3 => String::new(),
+                _ => format!("{:.4}", (f64::from(time) * (0.05 + 0.03 * f64::from(sensor))).sin()),
+            };
+            text += &format!("s{sensor},{time},{value}\n");
+        }
+    }
+    write(folder.join("in.csv"), &text).unwrap();
+    let line =
+        ["fill", "in.csv", "-o", "out.csv", "--modes", "sensor,time", "--value", "value", "--rank", "1"];
+    let told = tenfill(folder).args(line).output().unwrap();
+    let said = stderr(&told);
+    assert!(told.status.success(), "{said}");
+    assert!(said.contains("linear interpolation along time is closer than the model"), "{said}");
+}
+
+#[test]
+fn an_array_without_a_number_is_said_to_be_one() {
+    let folder = folder();
+    let folder = folder.path();
+    let header = "{'descr': '<f8', 'fortran_order': False, 'shape': (3, 4), }";
+    let header = format!("{header:<117}\n");
+    let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
+    bytes.extend(u16::try_from(header.len()).unwrap().to_le_bytes());
+    bytes.extend(header.as_bytes());
+    bytes.extend((0..12).flat_map(|_| f64::NAN.to_le_bytes()));
+    write(folder.join("in.npy"), bytes).unwrap();
+    let said = failure(folder, "fill in.npy -o out.npy");
+    assert!(said.contains("the array holds no number: all 12 cells are missing"), "{said}");
+    assert!(!said.contains("--value"), "{said}");
 }

@@ -189,3 +189,29 @@ fn errors_of_means_say_that_they_are() {
     let sums = said("complete many.csv -o sums --duplicates sum --rank 2 --max-iterations 3");
     assert!(!sums.contains("entries are means"), "{sums}");
 }
+
+#[test]
+fn entries_say_how_they_are_converted_back() {
+    let folder = folder();
+    let at = folder.path();
+    let day = |hour: u64| format!("2024-01-{:02}", 1 + hour % 28);
+    let rows = readings(4, 3);
+    let text = rows.iter().map(|(sensor, hour, value)| format!("{sensor},{},{value}\n", day(*hour)));
+    fs::write(at.join("in.csv"), format!("my sensor,day,reading\n{}", text.collect::<String>())).unwrap();
+    let line = ["convert", "in.csv", "-o", "data", "--modes", "my sensor,day", "--value", "reading"];
+    run(at, line.into_iter().chain(["--bin", "day=7d"]));
+    let told = tenfill(at).args(["entries", "data", "--split", "all", "-o", "back.csv"]).output().unwrap();
+    let said = stderr(&told);
+    let options = "--modes 'my sensor,day' --value reading --weights rows --bin day=7d";
+    assert!(said.contains(&format!("to convert it back: {options}")), "{said}");
+    let options = run(at, ["entries", "data", "--split", "all", "-o", "back.csv", "--force"]);
+    let options = options["options"].as_str().unwrap().replace("'my sensor,day'", "my\u{1f}sensor,day");
+    let words = options.split(' ').map(|word| word.replace('\u{1f}', " ")).collect::<Vec<_>>();
+    let line = ["convert", "back.csv", "-o", "again"].into_iter().chain(words.iter().map(String::as_str));
+    let again = run(at, line);
+    assert_eq!(again["modes"].as_array().unwrap().len(), 2, "{again}");
+    assert!(
+        weighted(&at.join("data")) == weighted(&at.join("again")),
+        "the same entries, weights and splits"
+    );
+}

@@ -104,11 +104,20 @@ fn a_mode_that_does_not_matter_is_held_and_costs_nothing() {
     let done = json(&folder, "complete t.csv -o run --modes user,movie,day --value rating --rank 4,4,4");
     assert_eq!(done["held"], Value::from(vec![2]), "{done}");
     assert_eq!(done["rank"][2], 1);
-    // A day that nobody has heard of is as good as any other; a user is not.
+    // A day that nobody has heard of gets the value of any other day; it is not known for that.
     let strangers = "user,movie,day,rating\n0,0,99,3\n999,0,3,3\n999,999,99,3\n";
     std::fs::write(folder.path().join("s.csv"), strangers).unwrap();
     let found = json(&folder, "evaluate run --on s.csv");
-    assert_eq!((&found["entries"], &found["fallback"]), (&Value::from(3), &Value::from(2)));
+    assert_eq!((&found["entries"], &found["fallback"]), (&Value::from(3), &Value::from(3)));
+    let questions = "user,movie,day\n0,0,3\n0,0,99\n0,0,\n999,0,3\n";
+    std::fs::write(folder.path().join("q.csv"), questions).unwrap();
+    let told = common::output(folder.path(), &["predict", "run", "q.csv"]);
+    let known: Vec<&str> = told.lines().skip(1).filter_map(|line| line.rsplit(',').next()).collect();
+    assert_eq!(known, ["true", "false", "false", "false"], "{told}");
+    let values: Vec<&str> = told.lines().skip(1).filter_map(|line| line.split(',').nth(3)).collect();
+    assert_eq!(values[1], values[2]);
+    let said = failure(&folder, "predict run q.csv --strict");
+    assert!(said.contains("q.csv:3: the model does not know day '99'"), "{said}");
     // Nothing leaves the range of the ratings.
     assert!(found["mae"].as_f64().unwrap() <= 2.0);
 }

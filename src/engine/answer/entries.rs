@@ -4,9 +4,10 @@ use super::units::{Met, check_unit};
 use crate::MAX_ORDER;
 use crate::control::Control;
 use crate::error::{Error, Result};
-use crate::ingest::columns::{Binning, ColumnRequest};
+use crate::ingest::columns::{Binning, ColumnRequest, ONES_NAME};
 use crate::ingest::{self, Cell, ColumnTimes, ModeCells, ReadOptions, RowBatch, Source};
 use crate::model::{Found, ModeIds, Model};
+use crate::run::Config;
 use crate::times::TimeUnit;
 use crate::transform::Transform;
 use std::path::Path;
@@ -62,10 +63,12 @@ pub(super) fn read_entries_as(
     let bins = ids.iter().filter_map(|mode| {
         mode.bins().map(|bins| (plain_column(mode.name()), Binning { width: bins.width, time: bins.time }))
     });
+    let ones = is_of_ones(model);
     let options = ReadOptions {
         columns: ColumnRequest {
             modes: Some(ids.iter().map(|mode| plain_column(mode.name())).collect()),
-            value: Some(plain_column(&about.value)),
+            value: (!ones).then(|| plain_column(&about.value)),
+            ones,
             bins: bins.collect(),
             missing: about.missing.clone(),
             transform,
@@ -75,6 +78,9 @@ pub(super) fn read_entries_as(
         ..ReadOptions::default()
     };
     let input = ingest::open_source(source, &options, control)?;
+    if input.plan().ones {
+        control.say_once("there is no column of values: every row is a 1, as in the dataset (`absent`)");
+    }
     let mut times = ColumnTimes::default();
     let mut empty = 0;
     let mut met = [Met::default(); MAX_ORDER];
@@ -117,6 +123,13 @@ pub(super) fn read_entries_as(
         Ok(())
     })?;
     Ok(empty)
+}
+
+/// Whether rows without a value were ones to the model, as `append` has it: those of a dataset with absent cells. Where the
+/// dataset is gone, nobody knows.
+fn is_of_ones(model: &Model) -> bool {
+    let dataset = || Config::read(model.run()).and_then(|config| config.open_dataset(model.run()));
+    model.about.value == ONES_NAME && dataset().is_ok_and(|dataset| dataset.manifest().absent.is_some())
 }
 
 /// Says how many rows were no entries.

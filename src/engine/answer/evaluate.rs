@@ -30,7 +30,7 @@ pub struct Evaluation {
     pub weighted: bool,
     /// The entries in these means.
     pub entries: u64,
-    /// Of these, the ones scored by biases alone, because an id has no train entries.
+    /// Of these, the ones scored by what is known of their other ids, because an id has no train entries.
     pub fallback: u64,
     /// The entries left out, because the model does not know one of their ids and has no biases.
     pub unscored: u64,
@@ -118,7 +118,7 @@ pub fn evaluate_split(model: &Model, dataset: &Dataset, split: Split) -> Result<
     let scored = score(&stream, &exchange, &model.point, &manifest.mode_order, &unseen, &scoring)?;
     let mean_mse = varies(scored.of_mean.mse(), mean);
     let biases_mse = scored.of_biases.mse().filter(|_| baseline.is_some());
-    let (weighted, fallback) = (manifest.weights.is_some(), scored.fallback.scored);
+    let (weighted, fallback) = (manifest.weights.is_some(), scored.strangers);
     let found = Evaluation::of(&scored.all, mean_mse, biases_mse, weighted, fallback, 0);
     Ok(Evaluation { coverage: three(coverage(model, dataset, split, &NOMINAL)?), ..found })
 }
@@ -145,7 +145,7 @@ pub fn evaluate_file(
     let empty = read_entries(model, &ids, source, threads, control, |row| {
         places.iter_mut().zip(row.found).for_each(|(place, found)| *place = found.index().into());
         let prediction = answers.value(&places);
-        if !prediction.known && model.biases.is_none() {
+        if !answers.has_value(&places) {
             sums.unscored += 1;
             return Ok(());
         }

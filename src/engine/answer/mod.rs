@@ -14,6 +14,7 @@ mod ranking_metrics;
 mod recommend;
 mod seen;
 mod units;
+mod unsure;
 
 pub use coverage::{Calibration, NOMINAL, coverage};
 pub use entries::{EntryRow, read_entries};
@@ -26,5 +27,6 @@ pub use predict::{AnswerOptions, Answered, Predictor, predict_file};
 pub use questions::{Questions, recommend_some};
 pub use ranking::{Ranked, Ranking};
 pub use ranking_metrics::{RankingMetrics, RankingQuestion, ranking_metrics};
-pub use recommend::{RecommendOptions, Recommended, recommend};
+pub use recommend::{RecommendOptions, Recommended, USUAL_TOP, recommend};
 pub use seen::{Observed, SeenEntries};
+pub use unsure::why_unsure;

@@ -1,6 +1,7 @@
 //! A value for every row of a table of ids, streamed.
 
 use super::units::{Met, check_unit, times_of};
+use super::unsure::check_sure;
 use crate::MAX_ORDER;
 use crate::control::{Control, Unit};
 use crate::error::{Error, Result};
@@ -84,6 +85,7 @@ impl<'m> Predictor<'m> {
         let from = sources(&names, named, path, ids, options)?;
         let averaged: Vec<bool> =
             from.iter().map(|from| matches!(from, From::Given(Place::Average))).collect();
+        check_sure(model, options.sd)?;
         let spreads = options.sd.then(|| Spreads::new(model, &averaged)).transpose()?;
         let sd = options.sd.then_some(("sd", DataType::Float64));
         for (name, kind) in
@@ -262,7 +264,7 @@ fn answers(
                 }
                 (From::Column(_), None) => Place::Unknown,
             };
-            if places.settle(mode, asked[mode]) == Place::Unknown && !places.model().is_held(mode) {
+            if places.settle(mode, asked[mode]) == Place::Unknown {
                 unknown = unknown.or(Some(mode));
             }
         }

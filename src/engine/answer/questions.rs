@@ -2,6 +2,7 @@
 
 use super::given::observed_with;
 use super::ranking::{Ranked, Ranking};
+use super::unsure::check_sure;
 use crate::control::{Control, Unit};
 use crate::error::{Error, Result};
 use crate::model::{ModeIds, Model, Place, Places, Spreads};
@@ -44,6 +45,7 @@ pub fn recommend_some(
     };
     let averaged: Vec<bool> = (0..ids.len()).map(averaged).collect();
     let places = Places::new(model, &averaged);
+    check_sure(model, asked.sd || asked.explore.is_some())?;
     let spreads = Spreads::wanted(model, &averaged, asked.sd, asked.explore)?;
     let seen = seen(ids, asked)?;
     control.progress().stage("recommend", Unit::Rows, asked.questions.len() as u64);

@@ -2,6 +2,7 @@
 
 use super::ranking::{Ranked, Ranking};
 use super::seen::{Observed, SeenEntries};
+use super::unsure::check_sure;
 use crate::control::{Control, Unit};
 use crate::error::{Error, Result};
 use crate::model::{ModeIds, Model, Place, Places, Spreads};
@@ -16,6 +17,9 @@ use std::sync::Arc;
 
 /// Ids whose best are held before they are written.
 const IDS_AT_ONCE: u32 = 4096;
+
+/// How many are told where nobody says, of modes that have as many ids.
+pub const USUAL_TOP: usize = 10;
 
 /// What is asked for.
 pub struct RecommendOptions<'d> {
@@ -63,6 +67,7 @@ pub fn recommend(model: &Model, options: &RecommendOptions<'_>, control: &Contro
     let averaged: Vec<bool> =
         (0..ids.len()).map(|mode| !open(mode) && question[mode] == Place::Average).collect();
     let places = Places::new(model, &averaged);
+    check_sure(model, options.sd || options.explore.is_some())?;
     let spreads = Spreads::wanted(model, &averaged, options.sd, options.explore)?;
     let mut ranking = Ranking::new(&places, question, *ranked, *each);
     if let Some(spreads) = &spreads {

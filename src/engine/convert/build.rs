@@ -4,7 +4,7 @@ use super::absent::Absent;
 use super::before;
 use super::gather::{Gather, WRITING};
 use super::merge::{Job, Layout, Merged};
-use super::notes::{of_entries, of_rows};
+use super::notes::{of_entries, of_guess, of_rows};
 use super::old::Old;
 use super::options::{ConvertOptions, Converted, Duplicates};
 use super::order;
@@ -47,6 +47,7 @@ pub(super) fn build(
         modes,
         mut spool,
         tagged,
+        guessed,
         time_name,
         pairs,
         times,
@@ -149,6 +150,7 @@ pub(super) fn build(
     }
     manifest.write(staging.disk(), staging.path())?;
     let mut notes = of_entries(&manifest, &merged, bad, first_bad, tagged);
+    notes.extend(of_guess(&manifest).filter(|_| guessed));
     notes.extend(of_rows(options, before, &merged, note, (left_out, empty)));
     staging.commit()?;
     let (absent, overlap) = (merged.absent, merged.overlap);

@@ -121,6 +121,8 @@ pub struct Gather {
     pub(super) tagged: bool,
     /// Whether every spooled row carries a time for the split.
     pub(super) timed: bool,
+    /// Whether nobody has named the modes.
+    pub(super) guessed: bool,
     /// The column of these times, where it is no mode.
     pub(super) time_name: Option<String>,
     pub(super) pairs: Pairs,
@@ -212,6 +214,7 @@ impl Gather {
             spool: Spool::new(layout.bytes, budget, scratch)?,
             tagged,
             timed,
+            guessed: false,
             time_name: None,
             times: ColumnTimes::default(),
             bad: 0,

@@ -187,7 +187,7 @@ fn gather_all(
     let sizes: Vec<u64> = all.iter().map(|(rows, _)| rows.bytes(control)).collect();
     control.progress().stage("read", Unit::Bytes, sizes.iter().sum());
     let mut gather: Option<Gather> = None;
-    let mut before = 0;
+    let (mut before, mut array) = (0, false);
     for ((rows, part), bytes) in all.into_iter().zip(sizes) {
         let name = rows.name();
         let input = match rows {
@@ -206,12 +206,15 @@ fn gather_all(
                 }
                 fix_columns(&mut read, input.plan());
                 let tagged = part.is_some();
-                let gather =
-                    gather.insert(Gather::new(input.plan(), tagged, budget, scratch, options.skip_bad)?);
-                gather.set_whole(&whole);
-                gather
+                let guessed = input.plan().guessed.is_some() && input.plan().wide.is_none();
+                let new = Gather::new(input.plan(), tagged, budget, scratch, options.skip_bad)?;
+                let new = gather.insert(new);
+                new.guessed = guessed && options.read.columns.modes.is_none();
+                new.set_whole(&whole);
+                new
             }
         };
+        array |= input.is_array();
         let before_it = (gather.rows(), gather.empty + gather.left_out);
         ingest::read_rows(input, &read, control, |batch| {
             control.progress().advance(before + batch.input_bytes, &units::rows(gather.rows()));
@@ -232,6 +235,12 @@ fn gather_all(
     if gather.rows() == 0 {
         let (value, empty) = (&gather.value_name, units::count(gather.empty));
         return Err(Error::request(match gather.left_out {
+            0 if array => format!(
+                "the array holds no number: all {empty} cells are missing, so that nothing can be learned"
+            ),
+            0 if read.columns.wide.is_some() => {
+                format!("the table holds no number: all {empty} cells are missing")
+            }
             0 => format!(
                 "no row has a value: {value} is empty in all {empty} rows; name the column of the values with `value`"
             ),

@@ -2,6 +2,7 @@
 
 use super::merge::Merged;
 use super::options::{ConvertOptions, Duplicates};
+use crate::MIN_ORDER;
 use crate::shard::{Bins, Manifest, Mode, ModeKind};
 use crate::times::format_time;
 use crate::units;
@@ -52,6 +53,23 @@ pub(super) fn of_rows(
         });
     }
     notes
+}
+
+/// Of fewer train entries many have ids of their own by chance.
+const LEAST_ROWS: u64 = 20;
+
+/// What is to be said of modes that nobody has named: that one of them may number the rows.
+pub(super) fn of_guess(manifest: &Manifest) -> Option<String> {
+    let Manifest { modes, train, .. } = manifest;
+    let own = |mode: &&Mode| manifest.has_own_ids(mode) && !matches!(mode.kind, ModeKind::Bins(_));
+    let Mode { name, .. } = modes.iter().find(own).filter(|_| train.entries >= LEAST_ROWS)?;
+    let others: Vec<&str> =
+        modes.iter().map(|mode| mode.name.as_str()).filter(|other| other != name).collect();
+    let others = if others.len() < MIN_ORDER { String::new() } else { format!(" {}", others.join(",")) };
+    Some(format!(
+        "in {name} nearly every train entry has an id of its own, which tells nothing of other entries: if {name} numbers the \
+         rows, leave it out with `modes`{others}"
+    ))
 }
 
 /// What is to be said of entries and modes; `given` tells whether splits were given as files.

@@ -1,18 +1,20 @@
 //! When all rows are in: labels sorted, bins fixed, provisional numbers to indices.
 
 use super::before::Before;
-use super::gather::{IdsSoFar, ModeGather};
+use super::gather::{IdsSoFar, ModeGather, Span};
 use super::ids::Ids;
 use crate::budget::Budget;
 use crate::control::Control;
 use crate::error::{Error, Result};
 use crate::ingest::ColumnTimes;
+use crate::ingest::columns::Binning;
 use crate::ingest::label::{Label, OwnedKey, hash_integer};
 use crate::ingest::sketch::mix;
 use crate::ingest::times::OtherUnit;
 use crate::shard::{Bins, LABELS_PER_BATCH, ModeKind, write_label_parts};
 use crate::storage::Disk;
 use crate::times::{TimeUnit, day_seconds, format_time};
+use crate::units::count;
 use arrow_array::builder::{ArrayBuilder, LargeStringBuilder};
 use arrow_array::{ArrayRef, Int64Array};
 use arrow_schema::DataType;
@@ -163,6 +165,7 @@ pub(super) fn resolve(
                 );
                 return Err(Error::request(what));
             }
+            say_many(name, &binning, span, bins, control);
             if bins <= 1.0 && span.least < span.most {
                 let show = |number: f64| match unit {
                     Some(_) => format_time(number / per_second),
@@ -186,6 +189,28 @@ pub(super) fn resolve(
             Ok(Resolved::new(bins as u32, index, Some(bins_record)))
         }
     }
+}
+
+/// More bins than anybody wants of times.
+const MANY_BINS: f64 = 1e6;
+
+/// Says what a width without a unit means on a column of times, where that makes very many bins.
+fn say_many(name: &str, binning: &Binning, span: Span, bins: f64, control: &Control) {
+    let unit = TimeUnit::of(span.least);
+    // Numbers of the years 1990 to 2100, in whichever unit.
+    let recent = |x: f64| (6e8..4.2e9).contains(&(x / unit.per_second()));
+    if binning.time
+        || bins <= MANY_BINS
+        || unit == TimeUnit::Day
+        || !(recent(span.least) && recent(span.most))
+    {
+        return;
+    }
+    let (width, unit, bins) = (binning.width, unit.name(), count(bins as u64));
+    control.say(format!(
+        "{name} looks like times in {unit}, and `bin` {name}={width} makes {bins} bins of {width} of them: for days write \
+         {name}={width}d"
+    ));
 }
 
 /// A column of times in two units, as an error of the first row of the other one.

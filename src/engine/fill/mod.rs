@@ -14,7 +14,7 @@ mod text;
 
 pub use learn::{SPLIT, check_split, usual_config};
 
-use crate::answer::evaluate_split;
+use crate::answer::{evaluate_split, why_unsure};
 use crate::control::Control;
 use crate::convert::ConvertOptions;
 use crate::error::{Error, Result};
@@ -169,7 +169,7 @@ pub fn fill(
     let model = if options.sd { Model::read_with_uncertainty(&place) } else { Model::read(&place) }?;
     filled.sd = options.sd && model.uncertainty.is_some();
     if options.sd && !filled.sd {
-        control.say("the model does not know how sure it is, so there is no sd: sweeps do (`rank` auto, data with noise)");
+        control.say(format!("{}: there is no sd", why_unsure(&model)));
     }
     filled.held_out = held_out(&place, &model, options, &scratch, limits.memory, control)?;
     let ids = ModeIds::of_all(&model)?;

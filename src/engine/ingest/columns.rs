@@ -224,6 +224,13 @@ pub fn is_column_number(wanted: &str, columns: usize) -> bool {
     wanted.parse().is_ok_and(|number| (1..=columns).contains(&number))
 }
 
+/// Whether a name says that a column is the value, by its last word: `rating`, `Book-Rating`.
+pub(super) fn names_value(name: &str) -> bool {
+    let name = name.to_lowercase();
+    let last = name.rsplit(|c: char| !c.is_alphanumeric()).next();
+    last.is_some_and(|last| VALUE_NAMES.contains(&last))
+}
+
 /// The column of that name; an error where two have it.
 pub fn find_name(names: &[String], wanted: &str) -> Result<Option<usize>, String> {
     let mut found = (0..names.len()).filter(|&column| names[column] == wanted);
@@ -289,6 +296,14 @@ impl Columns {
             && self.names.as_ref().is_some_and(|names| names[0].is_empty() || names[0] == "Unnamed: 0")
     }
 
+    /// Whether a column is what pandas keeps an index without a name as: a row number nearly always, and nothing that
+    /// whoever wrote the table has named.
+    fn is_index_level(&self, column: usize) -> bool {
+        let level = self.names.as_ref().and_then(|names| names[column].strip_prefix("__index_level_"));
+        let level = level.and_then(|rest| rest.strip_suffix("__"));
+        level.is_some_and(|number| number.parse::<u32>().is_ok())
+    }
+
     fn first_number(&self, column: usize) -> Option<f64> {
         parse_number(self.first.get(column)?.as_bytes())
     }
@@ -315,7 +330,8 @@ impl Columns {
     }
 
     fn guess_value(&self, taken: &[usize]) -> Result<usize, String> {
-        let free: Vec<usize> = (0..self.count).filter(|column| !taken.contains(column)).collect();
+        let free = (0..self.count).filter(|column| !taken.contains(column) && !self.is_index_level(*column));
+        let free: Vec<usize> = free.collect();
         if let Some(column) = self.value_by_name(taken) {
             return self.find(&self.name(column));
         }
@@ -392,11 +408,7 @@ impl Columns {
             return Some(column);
         }
         // Book-Rating, user_score: one whose last word it is, where there is no other.
-        let ends = |column: &usize| {
-            let name = self.name(*column).to_lowercase();
-            let last = name.rsplit(|c: char| !c.is_alphanumeric()).next();
-            self.names.is_some() && last.is_some_and(|last| VALUE_NAMES.contains(&last))
-        };
+        let ends = |column: &usize| self.names.is_some() && names_value(&self.name(*column));
         free.by_ref().find(ends).filter(|_| !free.any(|column| ends(&column)))
     }
 
@@ -425,10 +437,20 @@ impl Columns {
             None => self.guess_value(&taken).and_then(|value| self.check_passed_over(value, &taken))?,
         };
         let guess_modes = named.is_none();
+        let mut indices = Vec::new();
         let modes = named.unwrap_or_else(|| {
-            (0..self.count)
-                .filter(|column| *column != value && !is_weight(column) && !self.is_row_number(*column))
-                .collect()
+            let modes = (0..self.count)
+                .filter(|column| *column != value && !is_weight(column) && !self.is_row_number(*column));
+            let (levels, others): (Vec<usize>, Vec<usize>) =
+                modes.partition(|&column| self.is_index_level(column));
+            // Of a frame whose ids are its index, they are all that there is.
+            if others.len() < MIN_ORDER {
+                return (0..self.count)
+                    .filter(|column| levels.contains(column) || others.contains(column))
+                    .collect();
+            }
+            indices = levels;
+            others
         });
         self.check_modes(&modes, value)?;
         if weight.is_some_and(|weight| weight == value || modes.contains(&weight)) {
@@ -502,7 +524,17 @@ impl Columns {
                 true => "; the first line is taken for data (with `header`, for names)",
                 false => "",
             };
-            format!("taking {modes} as the modes and {value_name} as the value{weight}{header}")
+            let names: Vec<String> = indices.iter().map(|&column| self.name(column)).collect();
+            let left = match names.len() {
+                0 => String::new(),
+                n => format!(
+                    "; {} {} of a data frame and left out unless `modes` names {}",
+                    names.join(", "),
+                    if n == 1 { "is the index" } else { "are the index" },
+                    if n == 1 { "it" } else { "them" }
+                ),
+            };
+            format!("taking {modes} as the modes and {value_name} as the value{weight}{left}{header}")
         });
         let (value_name, names) = (if ones { ONES_NAME.into() } else { value_name }, self.names.clone());
         let weight = weight.map(|column| (column, self.name(column)));
@@ -583,6 +615,24 @@ mod tests {
         assert_eq!((plan.value, plan.modes.len()), (2, 3));
         let plan = columns("i,j,k,value", "0,1,2,0.25").plan(&ColumnRequest::default()).unwrap();
         assert_eq!((plan.value, plan.modes.len()), (3, 3));
+    }
+
+    #[test]
+    fn the_index_of_a_data_frame_is_no_mode_unless_it_is_named() {
+        let file = columns("user,item,rating,__index_level_0__", "a,b,3,17");
+        let plan = file.plan(&ColumnRequest::default()).unwrap();
+        assert_eq!(plan.modes.iter().map(|mode| mode.column).collect::<Vec<_>>(), [0, 1]);
+        let said = plan.guessed.unwrap();
+        assert!(said.contains("__index_level_0__ is the index of a data frame and left out"), "{said}");
+        let named = ["user", "item", "__index_level_0__"].map(String::from).to_vec();
+        let plan = file.plan(&ColumnRequest { modes: Some(named), ..Default::default() }).unwrap();
+        assert_eq!(plan.modes.len(), 3);
+        // It is no value either, though it is a number.
+        let plan = columns("user,item,price,__index_level_0__", "a,b,3,17").plan(&ColumnRequest::default());
+        assert_eq!(plan.unwrap().value, 2);
+        // Where there is nothing else, the ids are the index.
+        let stacked = columns("rating,__index_level_0__,__index_level_1__", "3,a,b");
+        assert_eq!(stacked.plan(&ColumnRequest::default()).unwrap().modes.len(), 2);
     }
 
     #[test]

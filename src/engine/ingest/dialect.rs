@@ -1,5 +1,6 @@
 //! How a text file separates its fields, and whether its first line is a header.
 
+use super::columns::names_value;
 use super::encoding::Encoding;
 use super::nearly;
 use super::number::parse_number;
@@ -171,7 +172,9 @@ pub fn detect(
         // Names are not numbers; a first row of data has at least its value.
         named(&rows[0])
             || !rows[0].iter().any(is_number)
-                && (rows.len() == 1 || rows[1..].iter().any(|row| row.iter().any(is_number)))
+                && (rows.len() == 1
+                    || rows[1..].iter().any(|row| row.iter().any(is_number))
+                    || is_above_nothing(&rows, missing))
     });
     let data = &rows[usize::from(header)..];
     let texts = |column: usize| -> Box<dyn Iterator<Item = &str> + '_> {
@@ -180,6 +183,15 @@ pub fn detect(
     let nearly = nearly::examples(columns, texts);
     let first = told(data, missing);
     Ok(Dialect { delimiter, header: header.then(|| rows[0].clone()), columns, first, nearly })
+}
+
+/// Whether the first row has the name of a value above cells that are all missing: the numbers come further down.
+fn is_above_nothing(rows: &[Vec<String>], missing: &Signs) -> bool {
+    let is_nothing = |row: &Vec<String>, column: usize| {
+        row.get(column).is_some_and(|field| is_missing(field.as_bytes()) || missing.has(field.as_bytes()))
+    };
+    let nothing = |column: usize| rows[1..].iter().all(|row| is_nothing(row, column));
+    rows[0].iter().enumerate().any(|(column, name)| names_value(name) && nothing(column))
 }
 
 /// What each column holds: of the first row that says something, because values may be missing.
@@ -235,6 +247,9 @@ mod tests {
     fn headers_are_found() {
         assert!(detected("user,item,rating\n1,2,3").header.is_some());
         assert!(detected("u1,i1,3\nu2,i2,4").header.is_none());
+        // The name of a value above nothing is one.
+        assert!(detected("user,item,value\nu1,i1,\nu2,i2,NA").header.is_some());
+        assert!(detected("user,item,note\nu1,i1,\nu2,i2,").header.is_none());
         assert!(detected("1,2,3").header.is_none());
         assert_eq!(detected("user,item\nx,2").header, Some(vec!["user".into(), "item".into()]));
     }

@@ -113,6 +113,11 @@ impl Input {
         &self.plan
     }
 
+    /// Whether it is an array.
+    pub fn is_array(&self) -> bool {
+        matches!(self.kind, Kind::Npy(_))
+    }
+
     /// Its cells, where it is an array.
     pub fn into_cells(self) -> Option<NpyCells> {
         if let Kind::Npy(cells) = self.kind { Some(cells) } else { None }

@@ -166,17 +166,26 @@ impl<'m> Places<'m> {
         self.raw_with(places, |_, rows| self.model.point.core.value_at(rows))
     }
 
-    /// The same, with `tensor(settled, rows)` for the value of the tensor where all ids are known.
+    /// Whether the model has more to say at places than the mean of the train values: it has biases, or the tensor speaks, as it
+    /// does where all ids are known but those of held modes.
+    pub fn has_value(&self, places: &[Place]) -> bool {
+        let row = |(mode, &place): (usize, &Place)| self.row(mode, self.settle(mode, place)).is_some();
+        self.model.biases.is_some() || places.iter().enumerate().all(row)
+    }
+
+    /// The same, with `tensor(settled, rows)` for the value of the tensor where it speaks.
     fn raw_with(&self, places: &[Place], tensor: impl FnOnce(&[Place], &[&[f64]]) -> f64) -> (f64, bool) {
         let order = places.len();
         let mut rows: [&[f64]; MAX_ORDER] = [&[]; MAX_ORDER];
         let mut settled = [Place::Unknown; MAX_ORDER];
-        let mut known = true;
+        let (mut known, mut whole) = (true, true);
         for (mode, &place) in places.iter().enumerate() {
             settled[mode] = self.settle(mode, place);
+            // Of a mode that is held, a stranger has a row, and is a stranger all the same.
+            known &= settled[mode] != Place::Unknown;
             match self.row(mode, settled[mode]) {
                 Some(row) => rows[mode] = row,
-                None => known = false,
+                None => whole = false,
             }
         }
         let biases = self.model.biases.as_ref().map(|biases| {
@@ -187,7 +196,7 @@ impl<'m> Places<'m> {
                 None => sum + pairs,
             }
         });
-        let tensor = known.then(|| tensor(&settled[..order], &rows[..order]));
+        let tensor = whole.then(|| tensor(&settled[..order], &rows[..order]));
         (value_of(biases, tensor, self.model.about.mean).unwrap_or(0.0), known)
     }
 

@@ -8,8 +8,8 @@ pub struct Prediction {
     /// The value: biases plus tensor, within the model's range where it has one, in its own units where it was
     /// transformed.
     pub value: f64,
-    /// Whether all ids occur in train, so that the tensor has its say. Where not, the value comes
-    /// from the biases of the ids that do, or from the mean of the train values.
+    /// Whether all ids occur in train. Where not, the value comes from what is known of the ids that do, or is the mean
+    /// of the train values. Of a mode that the model holds constant, the tensor speaks of strangers as of all others.
     pub known: bool,
 }
 
@@ -29,7 +29,7 @@ impl Model {
     /// mean + biases of the known ids + X (where all ids are known), clipped to the model's range.
     ///
     /// An index without train entries counts as unknown. In a mode that the model holds constant
-    /// (see [`ModelAbout::held`](super::ModelAbout)) every id is as good as any other.
+    /// (see [`ModelAbout::held`](super::ModelAbout)) X is there for unknown ids, too.
     ///
     /// # Panics
     ///
@@ -170,8 +170,13 @@ mod tests {
         }
         let folder = tempfile::tempdir().unwrap();
         let held = write_and_read(folder.path(), Some(&biases()), &[false, false, true]);
-        assert!(held.predict(&[Some(0), Some(1), None]).known);
-        assert!(held.predict(&[Some(0), Some(1), Some(1)]).known);
+        // In a mode that is held the tensor speaks of a stranger, too, who is not known for that.
+        let tensor = held.point.value_at(&[0, 1, 0]);
+        for last in [None, Some(1)] {
+            let found = held.predict(&[Some(0), Some(1), last]);
+            assert!(!found.known && (found.value - (2.5 + tensor).clamp(0.0, 4.0)).abs() < 1e-15);
+        }
+        assert!(held.predict(&[Some(0), Some(1), Some(2)]).known);
         assert!(!held.predict(&[None, Some(1), Some(1)]).known);
         let folder = tempfile::tempdir().unwrap();
         let plain = write_and_read(folder.path(), None, &[]);

@@ -36,6 +36,8 @@ pub struct Scored {
     pub all: ResidualSums,
     /// Of these, the ones that biases alone have scored, because an index has no train entries.
     pub fallback: ResidualSums,
+    /// Of all, the ones with an index that has no train entries: also those of modes that are held, where the tensor has its say.
+    pub strangers: u64,
     /// The errors of [`Scoring::mean`] on all entries that have a prediction.
     pub of_mean: ResidualSums,
     /// Those of [`Scoring::baseline`].
@@ -48,6 +50,7 @@ impl Scored {
         for lane in lanes {
             total.all.add(&lane.all);
             total.fallback.add(&lane.fallback);
+            total.strangers += lane.strangers;
             total.of_mean.add(&lane.of_mean);
             total.of_biases.add(&lane.of_biases);
         }
@@ -81,14 +84,16 @@ impl Scored {
 
 impl Travels for Scored {
     fn words(&self) -> Vec<u64> {
-        [self.all.words(), self.fallback.words(), self.of_mean.words(), self.of_biases.words()].concat()
+        let sums = [self.all.words(), self.fallback.words(), self.of_mean.words(), self.of_biases.words()];
+        [sums.concat(), vec![self.strangers]].concat()
     }
     fn set(&mut self, words: &[u64]) {
         let each = words.len() / 4;
         self.all.set(&words[..each]);
         self.fallback.set(&words[each..2 * each]);
         self.of_mean.set(&words[2 * each..3 * each]);
-        self.of_biases.set(&words[3 * each..]);
+        self.of_biases.set(&words[3 * each..4 * each]);
+        self.strangers = words[4 * each];
     }
 }
 
@@ -219,11 +224,12 @@ pub fn score(
         let mut indices = [None; crate::MAX_ORDER];
         stream.for_each(lane, |block| {
             let mut each = |levels: &[u32], value: f64, weight: f64, tensor: f64| {
-                let mut known = true;
+                let (mut known, mut met) = (true, true);
                 for ((&index, &mode), flags) in levels.iter().zip(mode_order).zip(&flags) {
                     let seen = !flags.is_some_and(|flags| flags[index as usize]);
                     indices[mode] = seen.then_some(index);
                     known &= seen || is_held(mode);
+                    met &= seen;
                 }
                 let biases = scoring.biases.map(|biases| biases.at(&indices[..mode_order.len()]));
                 let Some(prediction) = value_of(biases, known.then_some(tensor), None) else {
@@ -235,6 +241,7 @@ pub fn score(
                 let (prediction, value) = (own(prediction), own(value));
                 sums.all.add_entry(prediction - value, weight);
                 sums.add_beside(scoring, &indices[..mode_order.len()], value, weight);
+                sums.strangers += u64::from(!met);
                 if !known {
                     sums.fallback.add_entry(prediction - value, weight);
                 }

@@ -62,7 +62,8 @@ impl Trainer {
         // Where the plain method is better than sweeps, it has to have been given up early.
         let plan = &self.extra.plan;
         let own = self.extra.best.as_ref().is_some_and(|(stage, _)| stage.bias != BiasChoice::None);
-        let own = own || plan.tried.iter().any(|tried| tried.change == Move::Plain && tried.iterations < PROBE);
+        let own =
+            own || plan.tried.iter().any(|tried| tried.change == Move::Plain && tried.iterations < PROBE);
         let may = much && own && algorithm && terms.plain && terms.dims.len() >= FEW_MODES && !given;
         if may && self.extra.plan.growth.second.is_no() {
             self.extra.plan.growth.second = Second::Due;

@@ -306,8 +306,8 @@ fn nothing_to_sweep() -> Error {
 
 /// Says that validation entries tell nothing of components, and which mode's ids may be to blame.
 fn say_strangers(terms: &Terms) {
-    let Manifest { modes, train, validation, .. } = &terms.manifest;
-    let own = |mode: &&Mode| mode.gaps.is_empty() && mode.statistics.in_train * 10 >= train.entries * 9;
+    let Manifest { modes, validation, .. } = &terms.manifest;
+    let own = |mode: &&Mode| terms.manifest.has_own_ids(mode);
     let hint = modes.iter().find(own).map_or(String::new(), |Mode { name, .. }| {
         format!("; nearly every train entry has a {name} of its own: if {name} numbers the rows, leave it out with `modes`")
     });

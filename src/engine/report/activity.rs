@@ -2,7 +2,7 @@
 
 use crate::control::Control;
 use crate::error::Result;
-use crate::model::Model;
+use crate::model::{Model, Place, Places};
 use crate::objective::{has_learned, r2};
 use crate::shard::{Dataset, Split};
 
@@ -79,13 +79,14 @@ pub fn activity(model: &Model, datasets: &[Dataset], control: &Control) -> Resul
     let mean = datasets.first().map_or(0.0, |dataset| dataset.manifest().told_mean());
     let mut unscored = 0;
     let mut sums = vec![[Errors::default(); DECILES]; order];
-    let mut asked = vec![None; order];
+    let answers = Places::new(model, &vec![false; order]);
+    let mut asked = vec![Place::Unknown; order];
     for dataset in datasets {
         control.check()?;
         dataset.for_each_weighted(split, |at, value, weight| {
-            asked.iter_mut().zip(at).for_each(|(asked, &index)| *asked = Some(index));
-            let answer = model.predict(&asked);
-            if !answer.known && model.biases.is_none() {
+            asked.iter_mut().zip(at).for_each(|(asked, &index)| *asked = Place::Index(index));
+            let answer = answers.value(&asked);
+            if !answers.has_value(&asked) {
                 unscored += 1;
                 return;
             }

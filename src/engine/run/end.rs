@@ -1,7 +1,7 @@
 //! How a run ended: what `complete` said last, kept for whoever looks at the run later.
 
 use super::train::{Outcome, SplitErrors};
-use crate::error::{IoContext, Result};
+use crate::error::{Error, IoContext, Result};
 use crate::storage::{Disk, RunLayout, read_regular, write_atomic};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -63,6 +63,13 @@ impl End {
         let path = RunLayout::of(run).end();
         let text = serde_json::to_string_pretty(&End::of(outcome)).map_err(std::io::Error::other);
         write_atomic(disk, &path, (text.context("write", &path)? + "\n").as_bytes())
+    }
+
+    /// The same, where a file that cannot be read is an error.
+    pub(super) fn check(path: &Path) -> Result<Self> {
+        let what =
+            |_| Error::input(path, "this does not say how a run ended: `tenfill resume` writes it anew");
+        serde_json::from_slice(&read_regular(path)?).map_err(what)
     }
 
     /// How a run has ended; none where it has not, or is from before this was kept. What cannot be read tells nothing.

@@ -1,6 +1,6 @@
 //! `log.jsonl`: a line per iteration, for people, plots and programs.
 
-use crate::error::{IoContext, Result};
+use crate::error::{Error, IoContext, Result};
 use crate::recipe::Move;
 use crate::solver::{Iteration, Phase};
 use crate::storage::{Disk, DiskFile, RunLayout, read_regular, write_atomic};
@@ -170,6 +170,33 @@ fn log_bytes(run: &Path) -> Result<Vec<u8>> {
 /// none.
 fn lines(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     bytes.split_inclusive(|&byte| byte == b'\n').filter(|line| line.ends_with(b"\n"))
+}
+
+/// The newest iteration of a log of which every line is one, each of the iteration after that before it; none where it has no
+/// lines. What a crash left behind the last line is an error where it is `whole`.
+pub(super) fn check_log(path: &Path, whole: bool) -> Result<Option<usize>> {
+    let bytes = read_regular(path)?;
+    let (mut at, mut newest) = (0, None);
+    let mend = "a run that can be resumed writes the rest anew, else put a copy back";
+    for (number, line) in lines(&bytes).enumerate() {
+        match serde_json::from_slice::<LogLine>(line) {
+            Ok(entry) if entry.iteration.iteration == number => newest = Some(number),
+            Ok(entry) => {
+                let what =
+                    format!("line {} is of iteration {}: {mend}", number + 1, entry.iteration.iteration);
+                return Err(Error::corrupt(path, at as u64, what));
+            }
+            Err(_) => {
+                let what = format!("line {} is no line of a log: {mend}", number + 1);
+                return Err(Error::corrupt(path, at as u64, what));
+            }
+        }
+        at += line.len();
+    }
+    match whole && at < bytes.len() {
+        true => Err(Error::corrupt(path, at as u64, format!("the last line is cut short: {mend}"))),
+        false => Ok(newest),
+    }
 }
 
 /// The lines of a run's log, up to the first that is none: what follows is of no known iteration.

@@ -1,6 +1,8 @@
-//! Checks a run: configuration, checkpoints, model, labels and dataset.
+//! Checks a run: configuration, log, checkpoints, model, labels and dataset.
 
 use super::config::Config;
+use super::end::End;
+use super::log::check_log;
 use crate::checkpoint::Checkpoints;
 use crate::control::Control;
 use crate::error::{Error, Result};
@@ -20,6 +22,41 @@ fn check_ids(model: &Model, mode: usize) -> Result<()> {
         _ => Ok(()),
     };
     order.map_err(|what| Error::input(model.directory(), format!("{}: {what}", about.name)))
+}
+
+/// Reads the log, and how the run ended.
+fn check_story(layout: &RunLayout, found: &mut Verification) -> Result<()> {
+    let (log, end) = (layout.log(), layout.end());
+    let has = |path: &Path| path.symlink_metadata().is_ok();
+    let mut ended = None;
+    if has(&end) {
+        found.files += 1;
+        found.bytes += std::fs::metadata(&end).map_or(0, |data| data.len());
+        match End::check(&end) {
+            Ok(end) => ended = Some(end.iterations),
+            Err(error) => found.note(error, &end)?,
+        }
+    }
+    if !has(&log) {
+        // A run that was ended before its first iteration has none.
+        if has(&end) || layout.model_file().is_file() {
+            let what = "there is no log: the run can be used, but its report has no course of errors";
+            found.note(Error::input(&log, what), &log)?;
+        }
+        return Ok(());
+    }
+    found.files += 1;
+    found.bytes += std::fs::metadata(&log).map_or(0, |data| data.len());
+    match (check_log(&log, ended.is_some()), ended) {
+        (Err(error), _) => found.note(error, &log)?,
+        (Ok(newest), Some(ended)) if newest.is_none_or(|newest| newest < ended) => {
+            let told = newest.map_or("without a line".into(), |newest| format!("at iteration {newest}"));
+            let what = format!("the log ends {told}, and the run at iteration {ended}: put a copy back");
+            found.note(Error::input(&log, what), &log)?;
+        }
+        _ => {}
+    }
+    Ok(())
 }
 
 /// Reads every byte that a run depends on.
@@ -44,6 +81,7 @@ pub fn verify_run(run: &Path, control: &Control) -> Result<Verification> {
             found.note(error, &layout.checkpoints())?;
         }
     }
+    check_story(&layout, &mut found)?;
     let model = layout.model();
     // A run that was ended before its first checkpoint has no model, and nothing is wrong with it.
     let read = layout.model_file().is_file().then(|| Model::read_with_uncertainty(run));

@@ -278,6 +278,11 @@ const BEGINS: &str = "{\n  \"crc32c\": \"";
 const BEGIN_LENGTH: usize = BEGINS.len() + 8 + "\",\n".len();
 
 impl Manifest {
+    /// Whether nearly every train entry has an id of a mode that no other has, as where the mode numbers the rows.
+    pub fn has_own_ids(&self, mode: &Mode) -> bool {
+        mode.gaps.is_empty() && mode.statistics.in_train * 10 >= self.train.entries * 9
+    }
+
     /// What is known of a dataset before a table is read, from its modes and whether there will be validation
     /// entries: enough to see which requests cannot be met. Dimensions that are not known are the largest.
     pub fn expected(modes: &[(String, Option<u32>)], validation: bool) -> Self {

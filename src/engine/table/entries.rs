@@ -7,6 +7,7 @@ use crate::shard::{Dataset, Labels, Mode, ModeKind, Shard, Split};
 use crate::storage::{Disk, Output};
 use crate::times::format_time;
 use crate::transform::Transform;
+use crate::units;
 use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use std::sync::Arc;
@@ -85,6 +86,30 @@ impl EntryBatches {
         &self.schema
     }
 
+    /// The options that make entries of such a table again: without them its further columns would be taken for modes.
+    pub fn options(&self) -> String {
+        let names: Vec<&str> = self.schema.fields().iter().map(|field| field.name().as_str()).collect();
+        // A name with a comma in it cannot be listed.
+        let column = |at: usize| match names.iter().any(|name| name.contains(',')) {
+            true => (at + 1).to_string(),
+            false => names[at].to_string(),
+        };
+        let order = self.modes.len();
+        let modes: Vec<String> = (0..order).map(column).collect();
+        let mut options = format!("--modes {} --value {}", quoted(&modes.join(",")), quoted(&column(order)));
+        if self.weighted {
+            options += &format!(" --weights {}", quoted(&column(order + 1)));
+        }
+        for (at, (mode, _)) in self.modes.iter().enumerate() {
+            if let ModeKind::Bins(bins) = &mode.kind {
+                let width = if bins.time { units::width(bins.width) } else { bins.width.to_string() };
+                options += &format!(" --bin {}", quoted(&format!("{}={width}", column(at))));
+            }
+        }
+        let transform = self.transform.map(|transform| format!(" --transform {}", transform.name()));
+        options + &transform.unwrap_or_default()
+    }
+
     /// The entries of the next block; `None` at the end.
     pub fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
         let (mut at, mut number) = self.next;
@@ -146,6 +171,15 @@ pub fn write_entries(
         control.progress().advance(writer.rows(), &"");
     }
     writer.finish()
+}
+
+/// A word of a command line, in quotes where the shell would read it otherwise.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "_-.,=/:+%@".contains(c);
+    match !word.is_empty() && word.chars().all(plain) {
+        true => word.into(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    }
 }
 
 fn is_integers(mode: &Mode, labels: Option<&Labels>) -> bool {

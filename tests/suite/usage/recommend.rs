@@ -292,3 +292,17 @@ fn a_time_alone_leaves_nothing_out() {
     let told = rows(&output(folder, &given));
     assert!(best.iter().map(|one| &one.id).eq(told.iter().map(|row| &row["film"])), "{best:?}");
 }
+
+#[test]
+fn of_a_mode_with_few_ids_all_are_recommended() {
+    let folder = crate::common::folder();
+    let folder = folder.path();
+    let rows = (0..400).map(|n| format!("{},{},{}\n", n % 20, ["a", "b", "c"][n / 20 % 3], n % 5));
+    std::fs::write(folder.join("in.csv"), format!("user,shop,rating\n{}", rows.collect::<String>())).unwrap();
+    crate::common::json(folder, "complete in.csv -o run --rank 1 --bias modes --penalty 0.01");
+    let line = ["recommend", "run", "--given", "user=3", "--rank-mode", "shop", "--include-seen"];
+    assert_eq!(output(folder, &line).lines().count(), 4);
+    // Who asks for more than there are is told so.
+    let more: Vec<&str> = line.into_iter().chain(["--top", "4"]).collect();
+    assert!(failure(folder, &more).contains("--top 4 is not between 1 and the 3 ids of shop"));
+}

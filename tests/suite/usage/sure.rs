@@ -131,9 +131,21 @@ fn models_that_do_not_know_say_so() {
     ] {
         let said = failure(folder.path(), &line);
         assert!(said.contains("does not know how sure it is"), "{said}");
+        assert!(said.contains("without --penalty"), "{said}");
     }
     assert!(json(&folder, "evaluate run --on test.csv").get("coverage").is_none());
     json(&folder, "report run -o r.html");
+}
+
+#[test]
+fn who_let_validation_decide_is_told_why_there_is_no_sd() {
+    let folder = folder();
+    json(&folder, "synth --dims 30,30,30 --rank 2 --entries 9000 --validation 0.1 -o data");
+    json(&folder, "complete data -o run --rank auto");
+    std::fs::write(folder.path().join("q.csv"), "mode1,mode2,mode3\n1,2,3\n").unwrap();
+    let said = failure(folder.path(), &["predict", "run", "q.csv", "--sd"]);
+    assert!(said.contains("fitted by the plain method") && said.contains("nearly exactly"), "{said}");
+    assert!(!said.contains("--rank"), "{said}");
 }
 
 #[test]
