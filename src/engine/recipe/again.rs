@@ -9,15 +9,15 @@
 
 use super::missing::Growth;
 use super::plan::{Move, PROBE, Stage};
-use super::prepare::biases_mse;
 use super::settings::BiasChoice;
 use super::sweeping::stage;
 use super::trainer::Trainer;
 use crate::bayes::FEW_MODES;
 use crate::error::Result;
+use crate::manifold::Point;
 use crate::model::Clip;
 use crate::objective::{GrowthMemory, shared_fibres};
-use crate::solver::{Algorithm, Phase};
+use crate::solver::{Algorithm, Objective, Phase};
 use serde::{Deserialize, Serialize};
 
 // What other values do: docs/thresholds.md.
@@ -26,8 +26,8 @@ const LEFT: f64 = 0.02;
 /// and of three modes the product over levels of what eigenvalues are beside those of chance is at least this: 0.9 to 1.1 of ratings,
 /// 2.0 of readings, 8 to 32 of graphs.
 const BEYOND_CHANCE: f64 = 3.0;
-/// Of more modes they leave at least this share of what biases alone do.
-const HARDLY_LESS: f64 = 0.9;
+/// Of more modes they leave at least this share of what their biases alone do.
+const HARDLY_LESS: f64 = 0.98;
 
 /// Whether components are looked for after sweeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -92,10 +92,16 @@ impl Trainer {
         if self.extra.best.as_ref().is_some_and(|(stage, _)| stage.bias == BiasChoice::None) {
             return Ok(true);
         }
-        let (biases, passes) = biases_mse(&self.fitting.terms.manifest, &mut self.fitting.objective)?;
-        self.state.last.passes += passes;
+        let Some(sweeping) = &self.extra.sweeping else { return Ok(false) };
+        let ((_, biases, _), dims) = (sweeping.fit.model(), &self.fitting.terms.dims);
+        let objective = &mut self.fitting.objective;
+        let nothing = Point::zeros(dims, &vec![1; dims.len()]).divided(objective.data.team());
+        objective.data.set_biases(Some(biases));
+        objective.data.set_ranks(dims, nothing.ranks());
+        let alone = objective.validation(&nothing);
+        objective.data.set_biases(None);
         let best = self.state.best.as_ref().map(|best| best.validation_mse);
-        Ok(biases.zip(best).is_some_and(|(biases, best)| best > HARDLY_LESS * biases))
+        Ok(alone?.zip(best).is_some_and(|(alone, best)| best > HARDLY_LESS * alone))
     }
 
     /// Whether the spectrum of what sweeps leave is far from chance.
