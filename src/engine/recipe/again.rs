@@ -7,6 +7,7 @@
 //! components are found one by one ([`missing`](super::missing)), as long as validation says that they are worth it. The better
 //! model is kept.
 
+use super::cut::FEWEST_JUDGES;
 use super::missing::Growth;
 use super::plan::{Move, PROBE, Stage};
 use super::settings::BiasChoice;
@@ -64,6 +65,8 @@ impl Trainer {
         let own = self.extra.best.as_ref().is_some_and(|(stage, _)| stage.bias != BiasChoice::None);
         let own =
             own || plan.tried.iter().any(|tried| tried.change == Move::Plain && tried.iterations < PROBE);
+        // A few validation entries are met by chance.
+        let own = own && terms.manifest.validation.entries >= FEWEST_JUDGES;
         let may = much && own && algorithm && terms.plain && terms.dims.len() >= FEW_MODES && !given;
         if may && self.extra.plan.growth.second.is_no() {
             self.extra.plan.growth.second = Second::Due;

@@ -27,7 +27,7 @@ const CERTAIN: f64 = 0.6;
 /// Shares of modes are added as if they did not overlap, and may come to more than all: this is left at least.
 const OVERLAP: f64 = 0.05;
 /// Validation entries that it takes to tell of a rank that may be too high.
-const FEWEST_JUDGES: u64 = 100;
+pub(super) const FEWEST_JUDGES: u64 = 100;
 /// Entries per degree of freedom of the rank that is fitted first: the highest one that has as many.
 const PER_DIMENSION: f64 = 8.0;
 /// Of three modes fewer do, whose missing columns are found again.
