@@ -107,6 +107,21 @@ fn too_high_a_rank_is_no_worse() {
     assert_eq!(plain["rank"], serde_json::json!([9, 9, 9]));
 }
 
+/// A fit that is flat behind a cut and leaves next to nothing has nothing more to look for: it ends.
+#[test]
+fn hardly_any_noise_behind_a_cut_is_an_end() {
+    for (data, given) in [
+        ("--dims 200,200,200 --rank 2 --oversampling 40 --noise 1e-4 --seed 62", "--rank 8"),
+        ("--dims 150,150,150 --rank 3 --oversampling 30 --noise 1e-5 --seed 64", "--rank 8"),
+        ("--dims 150,150,150 --rank 3 --oversampling 30 --noise 1e-5 --seed 64", ""),
+    ] {
+        let place = folder();
+        json(place.path(), &format!("synth -o data --validation 0.1 {data}"));
+        let found = json(place.path(), &format!("complete data -o run {given}"));
+        assert!(1.0 - r2(&found) < 1e-6 && number(&found, "passes") < 100.0, "{found}");
+    }
+}
+
 /// Facts of a graph: which tail a relation gives to a head depends on kinds of both, and how often on each of them.
 fn graph(place: &Path) {
     let mut state = 1_u64;

@@ -150,7 +150,9 @@ impl Trainer {
         }
         if self.is_cut_short() {
             // What is left is noise, at a rank that it has shown, where nothing is found in it.
-            if !self.grow_again()? && self.extra.plan.is_exact_beside_biases() {
+            let found = self.grow_again()?;
+            self.extra.plan.growth.done = true;
+            if !found && self.extra.plan.is_exact_beside_biases() {
                 self.end_probe()?;
             }
             return Ok(true);
